@@ -32,7 +32,7 @@ from rkllm_chat.chat.event_stream import stream_events
 from rkllm_chat.chat.turn import Turn
 from rkllm_chat.config.settings import Generation, Settings
 from rkllm_chat.core import i18n
-from rkllm_chat.core.events import Event, Text, Thought, WritingCall
+from rkllm_chat.core.events import Event, Reading, Text, Thought, WritingCall
 from rkllm_chat.core.messages import Message, Tool, ToolResult
 from rkllm_chat.core.protocols import ApprovalCallback, ProgressCallback, decline_all
 from rkllm_chat.prompt.profiles import PROFILES
@@ -99,9 +99,14 @@ def take_turn(chat: Conversation, line: str) -> list[Event]:
 
 
 async def collect(stream: AsyncGenerator[Event, None]) -> list[Event]:
-    """Return all events of a stream without those about what is withheld, with adjacent texts joined."""
+    """Return all events of a stream without those about its progress, with adjacent texts joined."""
     async with aclosing(stream) as running:
-        return join_texts([event async for event in running if event != WritingCall("", ANY)])
+        return join_texts([event async for event in running if not is_progress(event)])
+
+
+def is_progress(event: Event) -> bool:
+    """Whether an event says only that a prompt is read or that something is written."""
+    return (isinstance(event, Reading) and event.done == 0) or event == WritingCall("", ANY)
 
 
 async def collect_emitted(work: Callable[..., Awaitable[None]], *arguments: object) -> list[Event]:

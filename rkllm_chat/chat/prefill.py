@@ -166,7 +166,7 @@ class Prefiller:
         self, chat: Conversation, is_wanted: bool, notify: Notify, record: Callable[[Sequence[Usage]], None]
     ) -> None:
         self._chat, self._is_wanted, self._notify, self._record = chat, is_wanted, notify, record
-        self._pauses, self._cached_before, self._started_at = 0, 0, 0.0
+        self._pauses = 0
         self._prompt: list[Message] = []
         self._task: asyncio.Task[None] | None = None
 
@@ -174,11 +174,6 @@ class Prefiller:
     def is_running(self) -> bool:
         """Whether a prefill is running."""
         return self._task is not None and not self._task.done()
-
-    def estimate_s(self, new: int) -> float:
-        """Estimate the seconds to prefill `new` tokens by the progress of the running prefill; 0.0 if there is none."""
-        done = (self._chat.backend.count_cached_tokens(self._prompt) or 0) - self._cached_before
-        return new * (time.monotonic() - self._started_at) / done if self.is_running and done > 0 else 0.0
 
     def start(self) -> None:
         """Prefill the current prompt, replacing an earlier request; do nothing while paused."""
@@ -218,7 +213,7 @@ class Prefiller:
         try:
             if chat.backend.count_tokens(prompt) > compute_prompt_budget(chat):  # turns will be dropped first
                 return
-            self._cached_before, self._started_at = chat.backend.count_cached_tokens(prompt) or 0, time.monotonic()
+            cached, started_at = chat.backend.count_cached_tokens(prompt) or 0, time.monotonic()
             tokens = await chat.backend.prefill(prompt, native_tools_of(chat))
         except ChatError as error:
             self._notify(chat.words("chat.prefill_failed", error=error), "warning")
@@ -228,7 +223,7 @@ class Prefiller:
             return
         chat.prefilled_tokens += tokens
         if tokens >= _LONG_TOKENS:
-            self._record([Usage(0, self._cached_before, tokens, prefill_s=time.monotonic() - self._started_at)])
+            self._record([Usage(0, cached, tokens, prefill_s=time.monotonic() - started_at)])
         _log.debug("Prefilled %d tokens while idle.", tokens)
 
 

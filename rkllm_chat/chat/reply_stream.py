@@ -64,8 +64,7 @@ class ReplyStream:
                 else:
                     self._chunks.append(piece)
                     self.is_empty = False
-                    events = self._record(self._scanner.feed(piece))
-                    events = events or [WritingCall("", sum(map(len, self._chunks)))]
+                    events = self._record(self._scanner.feed(piece)) or [WritingCall("", sum(map(len, self._chunks)))]
                     if self._has_invented_result:
                         self.usage = await stop_and_read_usage(pieces)
                     for event in events:

@@ -23,6 +23,7 @@ from ..core.events import (
     CallUnreadable,
     Event,
     Notice,
+    Reading,
     Reason,
     Text,
     TurnEnded,
@@ -195,6 +196,8 @@ class Turn:
     async def _read(self, reply: ReplyStream, form: PromptForm, emit: Emit) -> None:
         chat = self._chat
         prompt, tools = build_prompt(chat, form=form), () if form == "flat" else native_tools_of(chat)
+        if (cached := chat.backend.count_cached_tokens(prompt)) is not None:  # the engine may still be busy
+            await emit(Reading(0, max(1, chat.backend.count_tokens(prompt) - cached)))
         stream = chat.backend.stream(prompt, chat.generation, tools, build_grammar(chat, form))
         await reply.read(stream, emit, chat.translate)
 

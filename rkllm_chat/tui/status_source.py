@@ -11,7 +11,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import replace
 
 from ..backends.base import ContextGuesser
 from ..backends.unloaded import UnloadedBackend
@@ -220,8 +219,7 @@ def _estimate(app: App, line: str) -> CostEstimate | None:
         text = expand_message(app, replace_surrogates(line).strip().removeprefix("/"))
         if text is None or len(text) > _MAX_TEXT_LENGTH:
             return None
-        cost = estimate_cost(app.chat, text, app.prefill_speed)
-        return cost if cost.prefill_s else replace(cost, prefill_s=app.prefiller.estimate_s(cost.new_tokens or 0))
+        return estimate_cost(app.chat, text, app.prefill_speed)
     except ChatError as error:
         _log.debug("no cost estimate: %s", sanitize_line(str(error)))
         return None

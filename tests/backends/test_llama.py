@@ -222,11 +222,10 @@ def test_the_prefill_of_a_long_prompt_reports_progress(open_llama: Open) -> None
         return [item for item in items if isinstance(item, Reading)]
 
     long, short = asyncio.run(listen(700)), asyncio.run(listen(20))
-    begin, *later = long
-    assert len(later) >= 2
+    assert len(long) >= 2
     assert [reading.done for reading in long] == sorted({reading.done for reading in long})
-    assert all(0 < reading.done < reading.total and reading.tokens_per_s > 0 for reading in later)
-    assert [begin, *short] == [Reading(0, later[0].total), Reading(0, short[0].total)]
+    assert all(0 < reading.done < reading.total and reading.tokens_per_s > 0 for reading in long)
+    assert not short
 
 
 LOOP = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import random
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from statistics import quantiles
@@ -15,12 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rkllm_chat.backends.scripted import ScriptedBackend
-from rkllm_chat.chat.prefill import MAX_SAMPLES, Prefiller, PrefillSpeed
+from rkllm_chat.chat.prefill import MAX_SAMPLES, PrefillSpeed
 from rkllm_chat.core.events import Usage
-from rkllm_chat.core.messages import Message, Tool
 from rkllm_chat.storage.local_statistics import Measurements
-from stage import make_chat
 
 PUBLISHED = ((1024, 15.0), (4096, 71.0), (8192, 226.0))
 """Tokens and seconds of Qwen3-1.7B on an RK3588."""
@@ -93,41 +89,6 @@ def test_short_prefills_say_nothing_of_a_long_one_and_do_not_displace_it() -> No
     for cached in range(2 * MAX_SAMPLES):
         record(speed, 12, cached, 6.0)
     assert (speed.estimate_s(12, 300), speed.estimate_s(900)) == (6.0, 30.0)
-
-
-class SlowEngine(ScriptedBackend):
-    """An engine that has evaluated `read_tokens` of a prompt and never ends."""
-
-    read_tokens = 0
-
-    def __init__(self) -> None:
-        super().__init__([])
-        self.started = asyncio.Event()
-
-    def count_cached_tokens(self, _prompt: Sequence[Message]) -> int:
-        return self.read_tokens
-
-    async def prefill(self, _prompt: Sequence[Message], _tools: Sequence[Tool] = ()) -> int:
-        self.started.set()
-        await asyncio.Event().wait()
-        return 0
-
-
-def test_the_progress_of_a_prefill_while_idle_gives_the_first_estimate() -> None:
-    async def measure() -> None:
-        chat, engine = make_chat([]), SlowEngine()
-        chat.backend = engine
-        prefiller = Prefiller(chat, True, print, lambda _usage: None)
-        prefiller.start()
-        await engine.started.wait()
-        assert prefiller.estimate_s(900) == 0.0
-        engine.read_tokens = 100
-        estimate_s = prefiller.estimate_s(900)
-        assert 0.0 < estimate_s < prefiller.estimate_s(1800)
-        await prefiller.close()
-        assert prefiller.estimate_s(900) == 0.0
-
-    asyncio.run(measure())
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ def test_something_moves_while_nothing_comes_and_while_a_reply_is_written(open_c
         screen.wait_until(has_changed, pattern)
 
     screen.type("Hello\r")
-    see_change("([⠋⠙⠴⠦]) working … ")
+    see_change("([⠋⠙⠴⠦]) processing prompt ")
     screen.say("\x1b", "[Stopped]")
     screen.type("And now?\r")
     see_change(r"ctx \d+ / 4.1k \(0%\) · [⠋⠙⠴⠦] 3 tokens · ([\d.]+ tok/s)")

@@ -356,7 +356,8 @@ class LlamaBackend:
         def report() -> None:
             nonlocal reported
             if reported < self._engine.n_tokens < reply.prompt_tokens:
-                done = (reported := self._engine.n_tokens) - reply.reused_tokens
+                reported = self._engine.n_tokens
+                done = reported - reply.reused_tokens
                 emit(Reading(done, total, done / (time.monotonic() - reply.started_at)))
 
         return report
@@ -441,7 +442,6 @@ class LlamaBackend:
         reply_prefix = find_reply_prefix(pieces)
         if reply_prefix:
             emit(reply_prefix)
-        emit(Reading(0, reply.prompt_tokens - reply.reused_tokens))
         self._report_progress = self._progress_reporter(reply, emit)
         temperature = self._choose_temperature(generation)
         constraint = self._make_constraint(grammar, pieces) if grammar else None
