@@ -219,7 +219,7 @@ def check_ranges(table: Mapping[str, Any], source: str, place: str) -> None:
         value = table.get(key, minimum)
         numbers = value.values() if isinstance(value, dict) else (value,)
         if not all(minimum <= number <= maximum for number in numbers):
-            raise ConfigError(f"{source}: {place}.{key} must be from {minimum:g} to {maximum:g}.", path=source)
+            raise ConfigError(f"{source}: {place}.{key} must be from {minimum:g} to {maximum:.7g}.", path=source)
 
 
 def describe_values(kind: type, key: str) -> str:
