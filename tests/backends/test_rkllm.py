@@ -433,7 +433,7 @@ def test_more_context_than_the_model_has_is_an_error(open_npu: Open) -> None:
     with pytest.raises(ModelError) as caught:
         open_npu(context=4096)
     assert "2048" in caught.value.message and "4096" in caught.value.message
-    assert "--context 2048" in (caught.value.hint or "")
+    assert "--set context_tokens=2048" in (caught.value.hint or "")
 
 
 def test_a_killed_worker_is_an_error_and_is_replaced(open_npu: Open, run: Run) -> None:

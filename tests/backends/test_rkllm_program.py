@@ -123,7 +123,7 @@ def workers_of(home: str) -> list[str]:
 @pytest.mark.slow
 def test_a_model_that_does_not_load_exits_with_an_error(on_npu: Options, program: Run) -> None:
     failed = program(*on_npu("G"), "-p", "Hello!", "--context", "9000", code=5)
-    assert failed.stderr.count("\n") == 1 and "--context 2048" in failed.stderr
+    assert failed.stderr.count("\n") == 1 and "--set context_tokens=2048" in failed.stderr
 
 
 def test_a_missing_library_exits_with_an_error(program: Run, shipped_model: Path) -> None:

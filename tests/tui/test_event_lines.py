@@ -71,7 +71,7 @@ def test_a_turn_with_a_tool() -> None:
         (
             TurnEnded("length"),
             "[The answer was cut off: it reached its token limit. Write continue for the rest, or raise max_tokens "
-            "(/set max_tokens 4096, --max-tokens 4096)]",
+            "(/set max_tokens 4096, --set max_tokens=4096)]",
         ),
     ],
 )
