@@ -317,15 +317,15 @@ class ReplyCalls:
             await self._report_unexecuted(index, outcome, number, emit)
             if self.is_stopped:
                 await self._running.aclose()
-                runs = [run for run in self._running.started if run.index in self._running.results]
+                early, waiting = [run for run in self._running.started if run.index in self._running.results], []
                 break
         else:
             self._state.record_errors(call_errors, len(self.found))
-            for run in waiting:
-                self._running.start(run, toolbox)
-            runs = self._running.started
-        for run in runs:
+            early = list(self._running.started)
+        for run in (*early, *waiting):  # before they start: a front end compares a file as it is with what is written
             await emit(ToolStarted(run.tool.server, run.tool.name, run.call, run.number))
+        for run in waiting:
+            self._running.start(run, toolbox)
         async with aclosing(self._running.stream_events()) as events:
             async for event in events:
                 await emit(event)
