@@ -85,7 +85,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="listen although the model cannot be loaded yet, and answer 503 until it can",
     )
     known = ", ".join(f"{name}={number:g}" for name, number in LIMITS.items())
-    about = f"set a limit, see docs/serving.md; repeatable (default: {known})"
+    about = f"set a limit, see docs/serving-clients.md; repeatable (default: {known})"
     add("--limit", metavar="NAME=N", action="append", default=[], help=about)
 
 

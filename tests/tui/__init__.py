@@ -10,7 +10,6 @@ A file begins with a sentence and a header:
 
     size: 80x24                   of the terminal (default)
     arguments: --no-servers       of rkllm-chat, behind the model; harbour.toml names the server of harbour.py
-    picture: talk.svg             the last screen as a picture in docs/
     readme: harbour.py            a file with the README's program, which can be run
 
     [reply]  [reply, then silence]  the lines that follow are a reply of the scripted model (none: the small one)

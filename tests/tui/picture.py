@@ -63,9 +63,3 @@ def style_of(cell: Any) -> Style:
     front, back = (f"#{color}" if color and HEX.fullmatch(color) else color for color in colors)
     front = front.replace("bright", "bright_") if front else front
     return Style(color=front, bgcolor=back, bold=cell.bold, italic=cell.italics, underline=cell.underscore)
-
-
-def texts_of(picture: str) -> list[str]:
-    """Return the texts of a picture; trailing blanks differ between releases of the libraries."""
-    texts = (text.replace("&#160;", " ").rstrip() for text in re.findall(r"<text[^>]*>([^<]*)</text>", picture))
-    return [text for text in texts if text]

@@ -9,15 +9,11 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import unified_diff
-from functools import partial
 from pathlib import Path
 
 from stage import Screen
 
-from .picture import draw, texts_of
-
 HERE = Path(__file__).parent
-DOCS = HERE.parents[1] / "docs"
 KEYS = {
     "Enter": "\r", "Tab": "\t", "Esc": "\x1b", "Backspace": "\x7f",
     "Left": "\x1b[D", "Home": "\x1b[H", "End": "\x1b[F", "Ctrl+C": "\x03", "Ctrl+D": "\x04", "Ctrl+L": "\x0c",
@@ -92,25 +88,6 @@ def play(session: Session, screen: Screen, folder: Path, record: bool) -> None:
             expected[:] = shown(screen, folder)
         else:
             compare(screen, folder, expected, session)
-    if "picture" in session.words:
-        check_picture(DOCS / session.words["picture"], screen, folder, record)
-
-
-def check_picture(path: Path, screen: Screen, folder: Path, record: bool) -> None:
-    """Compare the texts in the picture of the last screen, or draw it again.
-
-    The lines before the first message are not compared: a server that starts slowly is connected in a line of its own.
-    """
-    drawn = draw(screen.emulator, partial(normalise, folder=folder, number="0.1"), "rkllm-chat")
-    if record:
-        path.write_text(drawn, encoding="utf-8")
-    recorded, now = texts_of(path.read_text(encoding="utf-8")), texts_of(drawn)
-    assert recorded[_find_message(recorded) :] == now[_find_message(now) :]
-
-
-def _find_message(texts: list[str]) -> int:
-    """Return the index of the user's first message."""
-    return next(index for index, text in enumerate(texts) if text.startswith("&gt; "))
 
 
 def compare(screen: Screen, folder: Path, expected: list[str], session: Session) -> None:
