@@ -39,7 +39,7 @@ BUDGETS = {  # lines of code of each package at most; a feature that needs a hig
     "mcp_servers": 1773,
     "tui": 5227,
     "api_server": 2622,
-    "cli": 5686,
+    "cli": 5679,
     "__init__": 52,
     "__main__": 13,
 }

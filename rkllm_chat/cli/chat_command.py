@@ -51,6 +51,9 @@ def run_chat(options: argparse.Namespace) -> int:
     if options.message and (options.prompt or not (sys.stdin.isatty() and sys.stdout.isatty())):
         options.prompt = [*(options.prompt or ()), options.message]
     with _disabled_echo() if options.prompt is None else contextlib.nullcontext() as guard:
+        if guard and sys.stdout.isatty():  # until the imports have ended; the first line of the chat covers it
+            sys.stdout.write("...\r")
+            sys.stdout.flush()
         try:
             return _start_interface(options, secrets, guard)
         except ChatError as error:
@@ -225,9 +228,8 @@ def _start_log(options: argparse.Namespace, secrets: Redactor) -> None:
         from ..storage import log_file
 
         try:
-            handler = log_file.LogFile(
-                Path(options.log_file), secrets, bodies=options.log_bodies or options.verbose > 1
-            )
+            bodies = options.log_bodies or options.verbose > 1
+            handler = log_file.LogFile(Path(options.log_file), secrets, bodies=bodies)
         except OSError as error:
             text = log_file.describe_open_error(options.log_file, error)
             raise UsageError(text, "Name a regular file that you can write.") from None

@@ -8,20 +8,11 @@ from typing import Any
 
 from ..core.errors import ConfigError, UsageError
 
-_FORMER = {
-    "--backend": "backend",
-    "--context": "context_tokens",
-    "--family": "family",
-    "--key-env": "key_env",
-    "--language": "language",
-    "--max-steps": "max_steps",
-    "--max-tokens": "max_tokens",
-    "--prompt-profile": "prompt_profile",
-    "--seed": "seed",
-    "--temperature": "temperature",
-    "--theme": "theme",
-    "--tool-format": "tool_format",
-}
+_FORMER_KEYS = (
+    *("backend", "family", "key_env", "language", "max_steps", "max_tokens", "prompt_profile", "seed", "temperature"),
+    *("theme", "tool_format"),
+)
+_FORMER = {"--context": "context_tokens", **{f"--{key.replace('_', '-')}": key for key in _FORMER_KEYS}}
 
 
 class _StorePair(argparse.Action):
