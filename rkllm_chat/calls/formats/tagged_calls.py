@@ -237,27 +237,10 @@ def _read_until(reader: Reader, begun: int, ends: tuple[str, ...], tags: TagSynt
         ends: The end tags of the value.
         tags: The tags of the call.
     """
-    call_opener, call_closer = tags.call_opener, tags.call_closers[0]
     seen = _ValueEnds()
-    marks = (*ends, call_opener, call_closer)
-    is_endless = reader.ended and len(reader.text) - reader.at <= reader.without.get(ends, 0)
     try:
-        while True:
-            yield from reader.read_up_to(_TAG)
-            end = reader.size
-            mark = yield from reader.peek_literal(marks)
-            reader.take(len(mark) or 1)
-            if mark in (call_opener, call_closer):
-                seen.pass_call_tag(mark == call_opener, end, is_endless)
-            elif mark and (seen.first is None or not seen.depth):
-                size = reader.size
-                yield from reader.skip_space()
-                tag = yield from reader.peek_literal(tags.following)
-                if not tag or (mark != ends[0] and (yield from _is_followed_by_end(reader, tag, ends))):
-                    continue
-                if not seen.depth:
-                    return reader.recorded(begun)[: end - begun], mark
-                seen.first = size, end, mark
+        end, mark = yield from _find_value_end(reader, ends, tags, seen)
+        return reader.recorded(begun)[: end - begun], mark
     except (EndOfTextError, TooLongError) as error:
         text = reader.recorded(begun)
         if seen.first is None and isinstance(error, EndOfTextError):
@@ -271,6 +254,31 @@ def _read_until(reader: Reader, begun: int, ends: tuple[str, ...], tags: TagSynt
     reader.rewind(size)
     yield from reader.skip_space()
     return text[: end - begun], mark
+
+
+def _find_value_end(
+    reader: Reader, ends: tuple[str, ...], tags: TagSyntax, seen: _ValueEnds
+) -> Parsing[tuple[int, str]]:
+    """Return where a value ends, in characters read before, and its end tag; note in `seen` where it may have ended."""
+    call_opener, call_closer = tags.call_opener, tags.call_closers[0]
+    marks = (*ends, call_opener, call_closer)
+    is_endless = reader.ended and len(reader.text) - reader.at <= reader.without.get(ends, 0)
+    while True:
+        yield from reader.read_up_to(_TAG)
+        end = reader.size
+        mark = yield from reader.peek_literal(marks)
+        reader.take(len(mark) or 1)
+        if mark in (call_opener, call_closer):
+            seen.pass_call_tag(mark == call_opener, end, is_endless)
+        elif mark and (seen.first is None or not seen.depth):
+            size = reader.size
+            yield from reader.skip_space()
+            tag = yield from reader.peek_literal(tags.following)
+            if not tag or (mark != ends[0] and (yield from _is_followed_by_end(reader, tag, ends))):
+                continue
+            if not seen.depth:
+                return end, mark
+            seen.first = size, end, mark
 
 
 @dataclass
