@@ -29,7 +29,7 @@ LEVELS = (  # from the lowest; packages of one level do not import each other
 )
 BUDGETS = {  # lines of code of each package at most; a feature that needs a higher number names what it removes
     "core": 1192,
-    "calls": 5614,
+    "calls": 5617,
     "config": 2786,
     "storage": 1308,
     "prompt": 1418,

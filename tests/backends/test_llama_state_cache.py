@@ -198,7 +198,7 @@ def test_a_full_disk_costs_only_the_file(environment: dict[str, str], folder: Pa
 
 @pytest.mark.slow
 def test_a_folder_that_cannot_be_written_costs_only_the_file(program: Run, states: Path) -> None:
-    states.parent.mkdir(parents=True)
+    states.parent.mkdir(parents=True, exist_ok=True)
     states.symlink_to("/proc/1/fdinfo")
     assert read_call(program(*ASK).stdout)
     states.unlink()

@@ -19,7 +19,6 @@ from rkllm_chat.config.settings import ServerConfig
 from rkllm_chat.core.events import Notice, Page, Table
 from rkllm_chat.prompt.budget import MAX_INSTRUCTIONS_TOKENS
 from rkllm_chat.tui import slash_commands as commands
-from shell import Shell
 from stage import GREEDY, Screen, collect, collect_emitted
 
 ADVICE = "Call open_gate before enter. Ask for the berth by number."
@@ -142,16 +141,3 @@ def test_their_price_is_said_when_the_server_connects(
     small.wait_for("The instructions of server 'gate' (")
     small.wait_for("instructions = true")
     small.leave()
-
-
-@pytest.mark.slow
-def test_list_servers_starts_them_if_asked_and_names_failures(shell: Shell) -> None:
-    server = gate(shell.folder, f"{ADVICE} token-6789-abcd")
-    shell.add("gate", command=server.command, args=[*server.args], env={"API_KEY": "token-6789-abcd"})
-    shell.add("broken", command=sys.executable, args=["-c", "raise SystemExit('no berth')"])
-    shell.add("off", command="x", disabled=True)
-    assert "instructions" not in json.dumps(shell.result("list-servers"))
-    running, broken, off = shell.result("list-servers", "--start")
-    assert (running["protocolVersion"], running["instructions"]) == ("2025-11-25", f"{ADVICE} [redacted]")
-    assert "no berth" in broken["error"]
-    assert not {"instructions", "error"} & off.keys()

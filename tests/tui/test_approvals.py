@@ -142,6 +142,7 @@ def test_a_question_that_wraps_stays_in_one_piece_below_what_runs_and_ends(
 
     def read_from(line: str) -> str:
         lines = screen.lines()
+        lines = [text.lstrip("⠋⠙⠴⠦ ") for text in lines]  # what runs has a mark that moves
         return " ".join(lines[max(row for row, text in enumerate(lines) if text.startswith(line)) :])
 
     screen.say("go\r", "Answer it?")

@@ -150,7 +150,11 @@ class JsonRules:
         if least > most:
             return None
         ends = {"minimum": least, "maximum": most} if variant.type == "integer" else {}
-        return self.rules.add(f"%json {dump({'type': variant.type or 'number', **ends, **bounds})}")
+        schema = {"type": variant.type or "number", **ends, **bounds}
+        # llguidance 1.9.1 takes 1.90 and not 1.9 below a bound of 1.91
+        parts = [text[:end] for text in map(repr, bounds.values()) for end in range(text.find(".") + 2, len(text))]
+        parts = [part for part in parts if "." in part and "e" not in part and is_valid(float(part), schema, schema)]
+        return self.rules.add(" | ".join([f"%json {dump(schema)}", *map(literal, dict.fromkeys(parts))]))
 
     def boolean(self, _leaf: Variant) -> str | None:
         """Return the expression of true and false."""
