@@ -74,12 +74,12 @@ class RequestQueue:
 
     def _pass_on(self) -> None:
         """Give the turn to the next request, which holds the model from now on."""
-        self._is_taken = bool(self._waiting)
-        if not self._waiting:
+        waiting = [request for request in self._waiting if not request.turn.cancelled()]  # those leave the list later
+        self._is_taken = bool(waiting)
+        if not waiting:
             return
-        first = self._waiting[0]
-        chosen = first if first.overtaken >= MAX_OVERTAKEN else max(self._waiting, key=self._count_common)
-        for other in takewhile(lambda other: other is not chosen, self._waiting):
+        chosen = waiting[0] if waiting[0].overtaken >= MAX_OVERTAKEN else max(waiting, key=self._count_common)
+        for other in takewhile(lambda other: other is not chosen, waiting):
             other.overtaken += 1
         self._waiting.remove(chosen)
         chosen.turn.set_result(None)

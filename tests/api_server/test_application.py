@@ -13,7 +13,7 @@ import pytest
 
 from cpu_time import limit_cpu
 from rkllm_chat.api_server import Limits
-from rkllm_chat.api_server.request_queue import MAX_OVERTAKEN
+from rkllm_chat.api_server.request_queue import MAX_OVERTAKEN, RequestQueue
 from rkllm_chat.api_server.server import ApiServer
 from rkllm_chat.config.settings import Settings
 
@@ -72,8 +72,9 @@ def test_requests_of_one_beginning_follow_each_other_but_overtake_others_a_few_t
     script: Callable[..., str], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(folder)
-    arrivals = ["house", "letter", *["house"] * 7, "letter"]
-    server = ApiServer(Settings(model=script(*map(str, range(len(arrivals))))), Limits())
+    arrivals = ["letter", *["house"] * 7, "letter"]
+    replies = [{"text": "the first", "wait": True}, *map(str, range(len(arrivals)))]
+    server = ApiServer(Settings(model=script(*replies)), Limits())
 
     async def ask_all() -> list[str]:
         transport = httpx.ASGITransport(server.make_app())
@@ -84,8 +85,37 @@ def test_requests_of_one_beginning_follow_each_other_but_overtake_others_a_few_t
                 answer = await client.post("/v1/chat/completions", json={"messages": messages})
                 return int(answer.json()["choices"][0]["message"]["content"]), system
 
-            return [system for _, system in sorted(await asyncio.gather(*map(ask, arrivals)))]
+            async def see_queued(count: int) -> None:
+                wanted = f"\nrkllm_chat_queue_size {count}\n"
+                while wanted not in (await client.get("/metrics")).text:  # noqa: ASYNC110 - nothing else says it
+                    await asyncio.sleep(0.01)
+
+            tasks: list[asyncio.Task[tuple[int, str]]] = []
+            for system in ("house", *arrivals):  # each behind the one before it; the first has the model meanwhile
+                tasks.append(asyncio.create_task(ask(system)))
+                await asyncio.wait_for(see_queued(len(tasks)), 5)
+            tasks[0].cancel()
+            return [system for _, system in sorted(await asyncio.gather(*tasks[1:]))]
 
     assert MAX_OVERTAKEN == 4
     served = asyncio.run(ask_all())
-    assert served == [*["house"] * 5, "letter", "letter", *["house"] * 3]
+    assert served == [*["house"] * 4, "letter", "letter", *["house"] * 3]
+
+
+def test_clients_that_leave_at_the_same_moment_do_not_hold_up_the_next() -> None:
+    async def leave_together() -> int:
+        queue = RequestQueue(4)
+
+        async def have_turn(seconds: float) -> None:
+            async with queue.wait_turn():
+                await asyncio.sleep(seconds)
+
+        first, waiting, last = (asyncio.create_task(have_turn(seconds)) for seconds in (60, 60, 0))
+        await asyncio.sleep(0)  # each has come to its wait
+        first.cancel()
+        waiting.cancel()
+        await asyncio.wait_for(last, 5)
+        assert first.cancelled() and waiting.cancelled()  # and no other error
+        return queue.size
+
+    assert asyncio.run(leave_together()) == 0

@@ -348,12 +348,12 @@ def test_a_websocket_that_breaks_fails_its_call_alone_and_is_opened_again(tmp_pa
     ended = {"call-cut": "without a closing frame", "call-1011": "with 1011 out of order", "call-1000": "with 1000"}
     modes = (*ended, "call-cut-message", "call-bad-frame", "call-bad-utf8", "call-silent")
     with open_all({mode: open_exchange(mode) for mode in modes}) as sites:
-        found = try_urls(tmp_path, sites, act_and_echo, timeout_s=0.5)
+        found = try_urls(tmp_path, sites, act_and_echo, timeout_s=1.5)
         assert {site.called("act") for site in sites.values()} == {1}
         heard = [message.get("method") for message in sites["call-silent"].messages]
     for mode, (result, echo) in found.items():
         if mode != "call-bad-utf8":
-            assert_failed(result, 0.5)
+            assert_failed(result, 1.5)
         assert ended.get(mode, "") in result.text
         assert echo == "still here"
     assert "notifications/cancelled" in heard
