@@ -23,6 +23,7 @@ from ..config.project_trust import TrustStore, needs_acceptance
 from ..config.secrets import make_redactor
 from ..config.servers import ServerConfig, find_server
 from ..config.tool_pins import (
+    CHAT_OFFERS,
     INSTRUCTIONS,
     RESOURCE_FIELDS,
     TextPins,
@@ -36,7 +37,7 @@ from ..core import i18n
 from ..core.errors import ChatError, ConfigError, ProtocolError, UsageError
 from ..core.sanitize import escape_visibly, sanitize_for_terminal
 from ..mcp_client.acceptance import accept, check_start, is_accepted, review_start
-from ..mcp_client.direct.open_server import ServerSession, open_server
+from ..mcp_client.direct.open_server import ServerSession, open_as_chat
 
 if TYPE_CHECKING:
     from ..config.settings import Settings
@@ -110,7 +111,7 @@ def _review_server(server: ServerConfig, trust_store: TrustStore, confirm: Calla
     if review.problem:
         raise review.problem
     server = check_start(trust_store, server)  # what a link leads to may have changed while the user was reading
-    with open_server(server) as session:
+    with open_as_chat(server) as session:
         tools = {str(tool["name"]): extract_pinned_fields(tool) for tool in session.list_all_tools()}
         texts = _list_texts(session)
         if reason := session.session.no_sandbox:
@@ -130,7 +131,7 @@ def _review_descriptions(
 ) -> bool:
     """Show what is new or has changed in what a server says, and ask; return whether all of it is accepted."""
     translate = i18n.load()
-    pins, text_pins = ToolPins(trust_store, server), TextPins(trust_store, server)
+    pins, text_pins = ToolPins(trust_store, server, offers=CHAT_OFFERS), TextPins(trust_store, server)
     unapproved = pins.pin_on_first_use(tools)
     if texts.get("skills") and not (skill_pins := ToolPins(trust_store, server, "skills")).has_pins():
         skill_pins.pin_tools({})  # at the first contact, too, all are new

@@ -8,7 +8,7 @@ first contact pins what the server says now (trust on first use).
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..core.errors import ProtocolError
@@ -34,13 +34,24 @@ RESOURCE_FIELDS = ("name", "title", "description")
 """What is pinned of a resource and of a resource template, with the protocol's member names."""
 _ARGUMENT_FIELDS = ("name", "title", "description", "required")
 _SECTIONS = ("tools", *TEXT_SECTIONS)
+CHAT_OFFERS = ("elicitation", "roots", "sampling")
+"""What the chat offers to servers, with the names of MCP's client capabilities."""
 
 
 class ToolPins:
-    """Pinned tools of one server, or texts of another section. Pins of what disappears are retained: it may return."""
+    """Pinned tools of one server, or texts of another section. Pins of what disappears are retained: it may return.
 
-    def __init__(self, trust_store: TrustStore, server: ServerConfig, section: str = "tools") -> None:
-        self._trust_store, self._server, self._section = trust_store, server, section
+    Args:
+        trust_store: Where the pins are stored.
+        server: The server.
+        section: Which texts of it.
+        offers: What the client offers to the server. It may list further tools to a client that offers more.
+    """
+
+    def __init__(
+        self, trust_store: TrustStore, server: ServerConfig, section: str = "tools", offers: Collection[str] = ()
+    ) -> None:
+        self._trust_store, self._server, self._section, self._offers = trust_store, server, section, set(offers)
 
     def _read(self) -> tuple[dict[str, Any], dict[str, Any] | None]:
         """Return the server's record and its pins.
@@ -75,16 +86,21 @@ class ToolPins:
     def pin_on_first_use(self, tools: Mapping[str, Told]) -> dict[str, Held]:
         """Trust on first use: pin all tools if none are pinned yet, else return the new or changed tools.
 
-        For trusted servers, update the pins silently and return nothing.
+        The first time that the server is offered more, its new tools are pinned. For trusted servers, update the pins
+        silently and return nothing.
         """
-        _, pins = self._read()
+        record, pins = self._read()
         if may_change_tools(self._server):
             if pins is not None and _compare(pins, tools):
                 self.pin_tools(tools)
             return {}
         if pins is None and tools:
             self.pin_tools(tools)
-        return {} if pins is None else _compare(pins, tools)
+        held = {} if pins is None else _compare(pins, tools)
+        if pins is not None and not self._offers.issubset(record.get("offered", ())):
+            self.pin_tools({name: tools[name] for name, why in held.items() if why == "new"})
+            held = {name: why for name, why in held.items() if why == "changed"}
+        return held
 
     def pin_tools(self, tools: Mapping[str, Told]) -> None:
         """Pin the tools as they are now."""
@@ -92,7 +108,9 @@ class ToolPins:
         pins = {**(pins or {}), **{name: _make_pin(fields) for name, fields in tools.items()}}
         pins = _limit_texts({name: pin for name, pin in pins.items() if isinstance(pin, dict)})
         start = hash_value(describe_start(self._server))
-        self._trust_store.write_record(self._server, {**record, "pinned": start, self._section: pins})
+        offered = sorted(self._offers.union(record.get("offered", ())))
+        record = {**record, "pinned": start, "offered": offered, self._section: pins}
+        self._trust_store.write_record(self._server, record)
 
     def accepted_text(self, name: str) -> str:
         """Return the accepted description of a tool; "" if it is new."""

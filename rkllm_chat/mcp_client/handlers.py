@@ -130,3 +130,8 @@ class ClientHandlers:
         if server.roots is None and (self.roots or self.default_root is None):
             return self.roots
         return tuple(map(Path, find_roots(server, str(self.default_root or ""))))
+
+    def find_offers(self, server: ServerConfig) -> list[str]:
+        """Return what is offered to a server, with the names of MCP's client capabilities."""
+        offers = {"elicitation": self.elicit, "roots": self.find_roots(server), "sampling": self.sample}
+        return [name for name, handler in offers.items() if handler]

@@ -470,7 +470,7 @@ class Toolbox:
     def _connect(self, config: ServerConfig) -> Connection:
         connection = Connection(config, self.log_path(config.name), self._handlers)
         connection.lifecycle.login = Login(config, self._login_folder, self._handlers)
-        connection.advertised.pins = ToolPins(self._trust_store, config)
+        connection.advertised.pins = ToolPins(self._trust_store, config, offers=self._handlers.find_offers(config))
         connection.advertised.texts = TextPins(self._trust_store, config)
         return connection
 

@@ -201,6 +201,20 @@ def test_a_script_approves_what_is_shown_with_yes(program: Run) -> None:
     assert json.loads(program("call-tool", "harbour.get_tide").stdout)["ok"]
 
 
+@pytest.mark.parametrize("words", [["trust", "--yes", "harbour"], ["-p", "hi"]], ids=lambda words: words[0])
+def test_tools_that_only_the_chat_is_offered_are_no_change(
+    words: list[str], stranger: Path, environment: dict[str, str], program: Run, open_screen: OpenScreen, script: Script
+) -> None:
+    environment[TRUST_VARIABLE] = "1"
+    needs = {"tide": "", "ask": "elicitation", "sum_up": "sampling", "look": "roots"}
+    tools = [{"name": name, "inputSchema": {"type": "object"}, "needs": need} for name, need in needs.items()]
+    (stranger / "harbour.tools").write_text(json.dumps(tools), encoding="utf-8")
+    program(*words, *(["--model", script("hello")] if "-p" in words else []))
+    screen = open_screen("--model", script("unused"))
+    screen.wait_for("4 tools")
+    assert not any("withheld" in line for line in screen.lines())
+
+
 def test_a_server_is_shown_as_it_would_be_started(stranger: Path, open_screen: OpenScreen, script: Script) -> None:
     (stranger / "run").mkdir()
     shutil.copy("/bin/sh", stranger / "run/it")

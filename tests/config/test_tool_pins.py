@@ -26,10 +26,12 @@ SERVER = ServerConfig("sums", command="sums-server")
 REMOTE = ServerConfig("sums", url="https://sums.example/mcp")
 
 
-def greet(state: Path, *tools: dict[str, Any], server: ServerConfig = SERVER) -> dict[str, str]:
+def greet(
+    state: Path, *tools: dict[str, Any], server: ServerConfig = SERVER, offers: tuple[str, ...] = ()
+) -> dict[str, str]:
     """What is held back of a list, as a program would see it that starts now."""
     told = {tool["name"]: extract_pinned_fields(tool) for tool in tools}
-    return dict(ToolPins(TrustStore(str(state)), server).pin_on_first_use(told))
+    return dict(ToolPins(TrustStore(str(state)), server, offers=offers).pin_on_first_use(told))
 
 
 @pytest.mark.parametrize(
@@ -56,6 +58,15 @@ def test_a_new_tool_is_held_back_and_one_that_was_away_is_known(tmp_path: Path) 
     assert greet(tmp_path, TOOL) == {}
     assert greet(tmp_path, TOOL, other, {**TOOL, "name": "third"}) == {"third": "new"}
     assert greet(tmp_path, TOOL, {**other, "description": "Else."}) == {"other": "changed"}
+
+
+def test_a_server_that_is_offered_more_for_the_first_time_may_list_more(tmp_path: Path) -> None:
+    other, third = {**TOOL, "name": "other"}, {**TOOL, "name": "third"}
+    assert greet(tmp_path, TOOL) == {}
+    assert greet(tmp_path, {**TOOL, "title": "x"}, other, offers=("roots",)) == {"add": "changed"}
+    assert greet(tmp_path, TOOL, other, third, offers=("roots",)) == {"third": "new"}
+    assert greet(tmp_path, TOOL, other, offers=("roots", "sampling")) == {}  # the offer counts without new tools, too
+    assert greet(tmp_path, TOOL, third, offers=("sampling",)) == {"third": "new"}
 
 
 def test_a_list_without_tools_is_no_first_contact(tmp_path: Path) -> None:

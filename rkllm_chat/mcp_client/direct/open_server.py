@@ -63,6 +63,13 @@ def open_server(
     return ServerSession(server, _select_session(server, max_bytes, ask_form), max_bytes, ask_form)
 
 
+def open_as_chat(server: ServerConfig) -> ServerSession:
+    """Connect a server as the chat does, so that it lists the same tools; what it asks of the client is declined."""
+    from .sdk_session import SdkSession
+
+    return ServerSession(server, SdkSession(server, as_chat=True))
+
+
 def _select_session(server: ServerConfig, max_bytes: int, ask_form: AskForm | None) -> DirectSession:
     """Return a session: the small client for a command and plain HTTP, the SDK for the rest."""
     if server.command and server.transport in ("", "stdio"):

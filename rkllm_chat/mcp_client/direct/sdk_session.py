@@ -64,7 +64,11 @@ class SdkSession:
     may_require_tasks = False
 
     def __init__(
-        self, server: ServerConfig, max_bytes: int = MAX_RESULT_BYTES, ask_form: AskForm | None = None
+        self,
+        server: ServerConfig,
+        max_bytes: int = MAX_RESULT_BYTES,
+        ask_form: AskForm | None = None,
+        as_chat: bool = False,
     ) -> None:
         self.server = server
         self.phase_seconds: dict[str, float] = {}
@@ -73,6 +77,9 @@ class SdkSession:
         self._loop = asyncio.new_event_loop()
         self._log_file = Path(mkdtemp(prefix="rkllm-chat-")) / "server.log"
         handlers = ClientHandlers(elicit=_make_elicit_handler(ask_form) if ask_form else None)
+        if as_chat:
+            elicit = _make_elicit_handler(_decline_form)
+            handlers = ClientHandlers(sample=_decline, elicit=elicit, default_root=Path.cwd())
         self._max_bytes = max_bytes
         self._results: dict[str, Any] = {}
         self._connection = Connection(server, self._log_file, handlers)
@@ -186,6 +193,14 @@ class SdkSession:
             self._loop.close()
             self._log_file.unlink(missing_ok=True)
             self._log_file.parent.rmdir()
+
+
+async def _decline(_server: str, _params: Any) -> None:
+    """Decline a sampling request."""
+
+
+def _decline_form(_params: dict[str, Any]) -> dict[str, Any]:
+    return {"action": "decline"}
 
 
 def _make_elicit_handler(ask_form: AskForm) -> ElicitHandler:

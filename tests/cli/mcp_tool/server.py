@@ -1,9 +1,9 @@
 """A small MCP server on stdio that records what it is sent: `python server.py TOOLS RECORD`.
 
-TOOLS is a JSON file with the tools that it lists; `does` of a tool selects one of BEHAVIORS (default: "record"). RECORD
-gets a line for its start, one for each message, and one for each call: `{"name": ..., "arguments": ...}`. Environment
-variables: WAITS_FOR=RECORD waits until that other server has started, CHILD=1 starts a child that stays, STUBBORN=1
-prevents it from ending by itself.
+TOOLS is a JSON file with the tools that it lists; `does` of a tool selects one of BEHAVIORS (default: "record"), and
+`needs` names a client capability without which it is not listed. RECORD gets a line for its start, one for each
+message, and one for each call: `{"name": ..., "arguments": ...}`. Environment variables: WAITS_FOR=RECORD waits until
+that other server has started, CHILD=1 starts a child that stays, STUBBORN=1 prevents it from ending by itself.
 """
 
 from __future__ import annotations
@@ -72,6 +72,8 @@ BEHAVIORS: dict[str, Callable[[Any], dict[str, Any]]] = {
 
 def serve(tools: list[dict[str, Any]], record: Path) -> None:
     behaviors = {tool["name"]: tool.pop("does", "record") for tool in tools}
+    needs = {tool["name"]: tool.pop("needs", "") for tool in tools}
+    offered: set[str] = {""}
 
     def note(entry: Any) -> None:
         with record.open("a", encoding="utf-8") as file:
@@ -89,11 +91,12 @@ def serve(tools: list[dict[str, Any]], record: Path) -> None:
         params = message.get("params", {})
         match message["method"]:
             case "initialize":
+                offered.update(params["capabilities"])
                 info = {"name": "toolserver", "version": "1"}
                 version = params["protocolVersion"]
                 reply["result"] = {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info}
             case "tools/list":
-                reply["result"] = {"tools": tools}
+                reply["result"] = {"tools": [tool for tool in tools if needs[tool["name"]] in offered]}
             case "tools/call":
                 note({"name": params["name"], "arguments": params["arguments"]})
                 behavior = behaviors[params["name"]]
