@@ -7,14 +7,13 @@ import math
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 
 from ..backends import Backend, choose_backend
 from ..backends.base import BeginningKeeper, StateKeeper
 from ..backends.shared.model_files import find_models, resolve_model
 from ..chat.model_loading import load_model, name_model
-from ..config.settings import Settings
+from ..config.settings import Settings, replace_model
 from ..core.messages import MediaKind
 from ..mcp_servers.job_queue import BusyError
 from .errors import ApiError
@@ -81,8 +80,7 @@ class ModelHost:
             if choose_backend(own) in ("llama", "rkllm"):
                 for file in find_models(own.models_folder, str(resolve_model(own.model).absolute())):
                     if file.path.is_absolute():
-                        other = replace(own, model=str(file.path), backend="auto", family="", mmproj="")
-                        models.setdefault(file.path.name, replace(other, rkllm=replace(own.rkllm, encoder="")))
+                        models.setdefault(file.path.name, replace_model(own, str(file.path)))
             self._models, self._listed_until = models, time.monotonic() + _LISTING_S
         return self._models
 

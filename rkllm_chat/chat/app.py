@@ -72,7 +72,7 @@ class SettingsSource:
     """Source of the settings, which can be read again and report changed files.
 
     Args:
-        read: Loads the settings.
+        read: Loads the settings, for the session to resume that the user has picked or "".
         when_changed: Returns the modification times of the configuration files.
         diagnose: Returns the report of `rkllm-chat doctor` for its command-line arguments; None if there is none.
         own_file: The configuration file that changed settings are saved to.
@@ -81,7 +81,7 @@ class SettingsSource:
 
     def __init__(
         self,
-        read: Callable[[], Settings],
+        read: Callable[[str], Settings],
         when_changed: Callable[[], Mapping[str, int]],
         diagnose: Callable[[Sequence[str]], str] | None = None,
         own_file: Path = Path(),
@@ -91,14 +91,14 @@ class SettingsSource:
         self.diagnose, self.own_file, self.only_file = diagnose, own_file, only_file
         self._seen = when_changed()
 
-    def read(self) -> Settings:
-        """Load the current settings.
+    def read(self, session: str = "") -> Settings:
+        """Load the current settings, to resume a session that the user has picked.
 
         Raises:
             ConfigError: A file is invalid.
         """
         self._seen = self._when_changed()
-        return self._read()
+        return self._read(session)
 
     def has_changed(self) -> bool:
         """Return whether a file changed since the last call."""

@@ -9,12 +9,16 @@ import json
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
+from pathlib import Path
 
+from ..backends.shared.model_files import resolve_model
 from ..calls.model_families import make_scanner
+from ..config.settings import Settings, replace_model
 from ..core.events import CallFound, CallUnreadable, Event, Notice, Text, ToolFinished
 from ..core.i18n import Words
 from ..core.messages import EMPTY_REPLY, Media, Message
 from ..core.sanitize import shorten_line
+from ..core.user_paths import path_exists
 from ..core.version import __version__
 from ..core.working_folder import find_working_folder
 from ..storage.session_files import (
@@ -26,7 +30,7 @@ from ..storage.session_files import (
     redact_nothing,
     to_strict_json,
 )
-from ..storage.session_index import MAX_TITLE_LENGTH, find_newest, summarize
+from ..storage.session_index import MAX_TITLE_LENGTH, find_newest, read_setup, summarize
 from ..storage.session_records import (
     LogEntry,
     Record,
@@ -46,7 +50,7 @@ from .tool_calls import initial_messages
 
 _NEWEST = "newest"
 _RECORDED_SETTINGS = (
-    *("backend", "language", "tool_format", "constrained", "max_steps", "context_tokens"),
+    *("model", "backend", "language", "tool_format", "constrained", "max_steps", "context_tokens"),
     *("prompt_profile", "thinking", "generation", "policy"),
 )
 
@@ -230,11 +234,29 @@ def _describe_damage(contents: SessionContents, words: Words) -> list[str]:
     return [*lines, words("sessions.torn", size=len(contents.torn_line))] if is_torn else lines
 
 
+def adopt_model(settings: Settings, state: Path) -> Settings:
+    """Return the settings for the model that the session to resume has used last, if it is still there."""
+    directory = SessionDirectory(state / "sessions")
+    name = settings.session if settings.session != _NEWEST else find_newest(directory, find_working_folder())
+    setup = read_setup(directory, name) if name else None
+    model = setup.settings.get("model") if setup else None
+    if not isinstance(model, str) or model == _locate_model(settings):
+        return settings
+    return replace_model(settings, model) if "://" in model or path_exists(model) else settings
+
+
+def _locate_model(settings: Settings) -> str:
+    """Return the model of the settings as it can be named from any folder."""
+    path = resolve_model(settings.model)
+    return str(path.absolute()) if path_exists(str(path)) else settings.model
+
+
 def describe_setup(chat: Conversation) -> Setup:
     """Describe the current configuration. Server configurations are left out, since they may contain secrets."""
     settings, backend = chat.settings, chat.backend
     tools = tuple(chat.toolbox.tools)
-    values = asdict(replace(settings, servers=(), language=chat.words.code, prompt_profile=chat.profile.name))
+    known = {"model": _locate_model(settings), "language": chat.words.code, "prompt_profile": chat.profile.name}
+    values = {**asdict(replace(settings, servers=())), **known}
     system = build_prompt(chat, ())
     return Setup(
         program=__version__,

@@ -161,8 +161,12 @@ def _disabled_echo() -> Iterator[TerminalGuard | None]:
         guard.end()
 
 
-def _load_settings(options: argparse.Namespace) -> Settings:
+def _load_settings(options: argparse.Namespace, session: str = "") -> Settings:
     """Merge the configuration files, the saved rules and the command line into settings.
+
+    Args:
+        options: The command line.
+        session: Id of the session to resume that the user has picked meanwhile.
 
     Raises:
         ChatError: A file, a name or a server is invalid.
@@ -172,9 +176,14 @@ def _load_settings(options: argparse.Namespace) -> Settings:
     from ..config.named_settings import replace_setting
     from ..config.project_trust import TrustStore
 
-    settings = load_settings(options.config)
+    settings = replace(load_settings(options.config), session=session or _choose_session(options))
     written = [(key, value) for key in ("model", "system") if (value := getattr(options, key)) is not None]
-    for key, value in [*written, *parse_settings(options.set)]:
+    written += parse_settings(options.set)
+    if settings.session not in ("", PICK_SESSION) and "model" not in dict(written):
+        from ..chat.sessions import adopt_model
+
+        settings = adopt_model(settings, state_folder())
+    for key, value in written:
         settings = replace_setting(settings, key, value)
     policy = settings.policy
     saved_rules = TrustStore(str(state_folder())).read_rules()
@@ -183,7 +192,7 @@ def _load_settings(options: argparse.Namespace) -> Settings:
     policy = replace(policy, allow=allow, deny=deny)
     settings = replace(settings, policy=policy)
     check_choices(settings)
-    return _choose_servers(replace(settings, session=_choose_session(options)), options)
+    return _choose_servers(settings, options)
 
 
 def _choose_session(options: argparse.Namespace) -> str:

@@ -13,7 +13,7 @@ from ..backends.rkllm.model_file import find_model_template, read_toolkit_releas
 from ..backends.shared.model_files import ModelFile, find_models, list_model_folders
 from ..calls.model_families import find_family_by_name
 from ..config.loader import load_settings
-from ..config.settings import Settings
+from ..config.settings import Settings, replace_model
 from ..core.command_line import Parser
 from ..core.sanitize import sanitize_line
 from ..tui.tried_models import list_tried
@@ -128,10 +128,7 @@ def make_parser() -> Parser:
 def _describe(file: ModelFile, board: Board) -> ModelRow:
     """Return what is known of a file."""
     path, is_for_npu = file.path.absolute(), file.kind == "rkllm"
-    rkllm = replace(board.settings.rkllm, encoder="")
-    board = replace(
-        board, settings=replace(board.settings, model=str(path), backend="auto", mmproj="", rkllm=rkllm)
-    )  # as chosen for this file, not for the configured model
+    board = replace(board, settings=replace_model(board.settings, str(path)))
     findings = [line for check in (check_model, check_engine, check_pair) for line in run_check("model", check, board)]
     states = [line.state for line in findings]
     state: CheckState = "wrong" if "wrong" in states else "warn" if "warn" in states else "ok"

@@ -304,6 +304,12 @@ def read_json(
     return _add_servers(Settings(), servers, skipped, text, environment)
 
 
+def replace_model(settings: Settings, model: str) -> Settings:
+    """Return the settings for another model; those that describe the configured one are left to be found out."""
+    rkllm = replace(settings.rkllm, encoder="")
+    return replace(settings, model=model, backend="auto", family="", mmproj="", rkllm=rkllm)
+
+
 def merge_settings(override: Settings, base: Settings) -> Settings:
     """Merge two settings: values written in `override` win; servers are joined by name; deny patterns accumulate."""
     hidden = names_hidden_by(override.skipped)

@@ -9,7 +9,7 @@ from ..core.errors import ChatError
 from ..core.messages import Message
 from ..core.sanitize import shorten_line
 from .session_files import SessionDirectory
-from .session_records import LogEntry, SessionTitle, find_undone_records, rebuild_conversation
+from .session_records import LogEntry, SessionTitle, Setup, find_undone_records, rebuild_conversation
 
 MAX_TITLE_LENGTH = 60
 _MAX_SEARCHED = 500
@@ -45,10 +45,15 @@ def find_newest(directory: SessionDirectory, folder: str) -> str:
     """
     folder = _as_stored(folder)
     for name in directory.list_ids()[:_MAX_SEARCHED]:
-        setup = rebuild_conversation(_read_entries(directory, name, _SETUP_PREFIX)).setup
+        setup = read_setup(directory, name)
         if setup and setup.folder == folder:
             return name
     return ""
+
+
+def read_setup(directory: SessionDirectory, name: str) -> Setup | None:
+    """Return the last setup of a session; None if it has none or cannot be read."""
+    return rebuild_conversation(_read_entries(directory, name, _SETUP_PREFIX)).setup
 
 
 def list_sessions(directory: SessionDirectory, search: str, limit: int, folder: str = "") -> list[SessionSummary]:

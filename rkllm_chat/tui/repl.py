@@ -113,7 +113,7 @@ async def run_chat(
                     return 0
                 if not picked:
                     face.show(Notice(words("commands.no_sessions")))
-                settings = replace(settings, session=picked)
+                settings = source.read(picked) if picked else replace(settings, session="")
             approval = await _approve(settings, state, face, words)
             face.show(make_loading_event(settings, state))
             app = open_app(settings, state, face, words, approval, secrets)

@@ -68,6 +68,22 @@ def test_a_script_continues_the_newest_session(program: Run, script: Script, she
         assert f'There is no session "{other}". Newest: {name}' in done.stderr
 
 
+def test_a_session_continues_with_its_own_model(
+    program: Run, script: Script, shelf: SessionDirectory, folder: Path
+) -> None:
+    (folder / "other.json").write_text('["From the configured one."]', encoding="utf-8")
+    (folder / "own.toml").write_text('[chat]\nmodel = "other.json"\n', encoding="utf-8")
+    configured = ("--config", "own.toml", *ALONE)
+    program("-p", "one", "--continue", "--model", script("From the session's."), *configured)
+    assert "The system prompt" not in program("-p", "two", "--continue", *configured).stderr
+    (name,) = shelf.list_ids()
+    program("-p", "three", "--resume", name, *configured)
+    (folder / "replies.json").unlink()
+    program("-p", "four", "--continue", *configured)
+    answers = texts(shelf)[1::2]
+    assert answers == ["From the session's."] * 3 + ["From the configured one."]
+
+
 def test_a_session_of_another_folder_is_not_continued(
     script: Script, shelf: SessionDirectory, environment: dict[str, str], tmp_path: Path
 ) -> None:

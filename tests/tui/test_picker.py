@@ -44,7 +44,9 @@ def rows(screen: Screen) -> list[str]:
 def test_arrow_keys_and_search_choose_the_session_that_goes_on(
     open_screen: Callable[..., Screen], script: Callable[..., str], saved: SessionDirectory
 ) -> None:
-    screen = open_picker(open_screen, script)
+    script("Hello.")
+    screen = open_screen("--resume", "--no-servers")
+    screen.wait_for("How deep is Husum?")
     assert rows(screen) == ["❯Berlin", "Kiel", "Husum"]
     assert next(line for line in screen.lines() if "Berlin" in line).endswith("/work")
     screen.type(DOWN)
