@@ -64,8 +64,9 @@ def make_parser() -> Parser:
 
 
 def _add_renamed(add: Callable[..., object]) -> None:
-    """Add the options that others replace; they are not shown, and go in version 0.3."""
+    """Add what others replace, which goes in version 0.3, and `--json`, which other commands have; none is shown."""
     add("--max-cost-s", dest="timeout", metavar="SECONDS", type=parse_seconds, help=argparse.SUPPRESS)
+    add("--json", dest="output_format", action="store_const", const="json", help=argparse.SUPPRESS)
     add("--image", action="append", default=[], help=argparse.SUPPRESS)
     for name in ("--no-color", "--no-stream", "--print-prompt", "--log-bodies"):
         add(name, action="store_true", help=argparse.SUPPRESS)

@@ -16,6 +16,7 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
+        self.allow_abbrev = False  # a new option would change what an abbreviation means
         self.color = False  # Python 3.14 colors help at a terminal, also with --no-color
 
     def parse(self, arguments: Sequence[str]) -> argparse.Namespace:

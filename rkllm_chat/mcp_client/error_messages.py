@@ -115,7 +115,8 @@ def _make_ended_error(text: str, name: str, transport: Transport | None) -> Conn
         return ConnectError(text, hint, server=name)
     if denial := transport.find_fatal_denial() if transport else None:
         return ConnectError(text, denial.text, server=name, denied_folder=denial.folder)
-    return ConnectError(text, transport.sandbox.hint if transport and transport.sandbox else "", server=name)
+    hint = transport.sandbox.explain_end(transport.exit_code) if transport and transport.sandbox else ""
+    return ConnectError(text, hint, server=name)
 
 
 def _quote_stderr(transport: Transport | None) -> str:

@@ -53,7 +53,7 @@ STARTS = {
     "new-server": Start([*PROGRAM, "new-server", "--help"], HEAVY, "DEST"),
     "-p": Start([*PROGRAM, "-p", "hi", "--model", "replies.json", "--no-servers"], CHAT, "Hello."),
     "doctor": Start([*PROGRAM, "doctor", "--root", str(TREES / "laptop")], HEAVY, "kernel", 1),
-    "trust": Start([*PROGRAM, "trust", "chaos"], HEAVY, ""),
+    "trust": Start([*PROGRAM, "trust", "chaos"], HEAVY - {*SDK, "uvicorn"}, ""),  # it connects as the chat does
     "sessions": Start([*PROGRAM, "sessions"], HEAVY, ""),
     "init": Start([*PROGRAM, "init", "new"], ONE_SHOT, '"ok": true'),
     "list-servers": Start([*PROGRAM, "list-servers"], ONE_SHOT, '"chaos"'),

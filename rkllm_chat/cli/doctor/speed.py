@@ -14,7 +14,6 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
 from importlib.metadata import version
 from itertools import count
 from pathlib import Path
@@ -112,7 +111,8 @@ def measure_speed(options: argparse.Namespace, environment: Mapping[str, str]) -
     jobs = [_prepare(one) for one in chosen or [settings]]
     board = Board(Path("/"), settings, environment)
     machine = read_machine_name(board)
-    results = _measure_engines(jobs, board, partial(_print_progress, enabled=sys.stderr.isatty()))
+    is_quiet = options.output == "json" and not sys.stderr.isatty()
+    results = _measure_engines(jobs, board, _ignore if is_quiet else _print_progress)
     if options.output == "json":
         write_result({"program": __version__, "machine": machine, "engines": [asdict(result) for result in results]})
     else:
@@ -142,7 +142,8 @@ def _measure_engines(jobs: Sequence[Settings], board: Board, report: Callable[[s
         name, model = choose_backend(job), resolve_model(job.model)
         size_bytes = model.stat().st_size if model.is_file() else 0
         result = EngineReport(name, _ENGINES[name](job), model.name, size_bytes, read_conditions(board))
-        report(f"loading {model.name}")
+        if size_bytes:
+            report(f"loading {model.name}")
         try:
             result = asyncio.run(_measure_engine(job, board, result, report))
         except ChatError as error:
@@ -292,8 +293,14 @@ def _format_row(row: Row) -> str:
     return f"{row.prompt_tokens:>8} {row.prefill_tokens_per_s:>10.1f} {decode:>10} {row.first_token_s:>10.2f} s"
 
 
-def _print_progress(text: str, *, enabled: bool) -> None:
-    """Show on a terminal what is being measured."""
-    if enabled:
+def _ignore(_text: str) -> None:
+    """Show nothing."""
+
+
+def _print_progress(text: str) -> None:
+    """Show what is being measured: in one line of a terminal, else a line each."""
+    if sys.stderr.isatty():
         sys.stderr.write(f"\r\x1b[K{sanitize_line(text)}")
-        sys.stderr.flush()
+    elif text:
+        sys.stderr.write(f"{sanitize_line(text)}\n")
+    sys.stderr.flush()

@@ -155,7 +155,7 @@ class StdioChannel(Channel):
         how = describe_exit(code) if code is not None else "closed its standard output"
         when = "before it answered" if phase == "start" else "before the response was complete"
         text = f'Server "{self._name}" ended {when} (it {how}).{quote_stderr(self.stderr_tail())}'
-        hint = find_network_hint(self.stderr_tail()) or self._program.sandbox_hint()
+        hint = find_network_hint(self.stderr_tail()) or self._program.explain_end()
         hint = hint or "Run its command in a shell to see more."
         raise ConnectError(text, hint, exit_code=code, **self._details(phase))
 

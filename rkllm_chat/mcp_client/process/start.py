@@ -35,6 +35,8 @@ The program tells it the server's group; one that was killed before could not, s
 """
 IS_MACOS = sys.platform == "darwin"
 NO_BUBBLEWRAP = "macOS has no bubblewrap" if IS_MACOS else "bubblewrap is not installed"
+_KILLED = (-9, -15, 137, 143)
+"""Exit codes of a program that SIGKILL or SIGTERM has ended, directly or inside bubblewrap. No sandbox sends them."""
 _DENIAL_COUNTERS = ("Ip:OutNoRoutes", "Ip6OutNoRoutes", "Tcp:AttemptFails", "Udp:NoPorts", "Udp6NoPorts")
 
 
@@ -67,10 +69,9 @@ class Sandbox:
         self.may_offer_network = True
         self._denied_packets = 0
 
-    @property
-    def hint(self) -> str:
-        """For a server that failed: what it could not access, and how to allow it."""
-        if self.unavailable_reason:
+    def explain_end(self, exit_code: int | None) -> str:
+        """For a server that ended: what it could not access, and how to allow it; "" if it was killed."""
+        if self.unavailable_reason or exit_code in _KILLED:
             return ""
         network = "with a network" if self.has_network else "without a network"
         written = ", ".join(["/tmp", *self.writes])
