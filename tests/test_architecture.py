@@ -37,7 +37,7 @@ BUDGETS = {  # lines of code of each package at most; a feature that needs a hig
     "backends": 5854,
     "chat": 3598,
     "mcp_servers": 1773,
-    "tui": 5227,
+    "tui": 5286,
     "api_server": 2620,
     "cli": 5686,
     "__init__": 52,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import os
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence, Set
 from contextlib import asynccontextmanager, contextmanager
 
 from prompt_toolkit.completion import Completer
@@ -188,6 +188,10 @@ class InteractiveFrontend(TerminalFrontend):
     async def pick(self, picker: Picker) -> str | None:
         """Show a picker and return the key of the chosen row; None if the user leaves it."""
         return await self.screen.run_picker(picker, self._theme.has_color)
+
+    async def switch(self, picker: Picker) -> Set[str]:
+        """Show a picker and return the keys of the rows to switch; none if the user leaves it."""
+        return set() if await self.pick(picker) is None else picker.switched
 
     async def choose(self, lines: Sequence[CallLine], question: str, keys: Mapping[str, str], default: str) -> str:
         """Show a call and ask a question that one key answers."""

@@ -1,12 +1,12 @@
-"""A list below the conversation from which the user picks one row: arrow keys, search, delete, rename.
+"""A list below the conversation from which the user picks one row, or switches rows on and off.
 
 `Picker` knows rows and keys only; `Screen.run_picker` shows it in place of the input line.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence, Set
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol, runtime_checkable
 
 from prompt_toolkit.filters import Condition
@@ -22,6 +22,8 @@ from .markdown.cells import break_text, count_cells, split_clusters
 _MAX_ROWS, _FRAME_ROWS = 12, 4
 _MAX_COLUMN_CELLS = 44
 _GAP = "  "
+MARKS = {True: "x", False: "-"}
+"""First column of rows that can be switched: on, off."""
 
 
 @dataclass(frozen=True)
@@ -48,9 +50,11 @@ class Picker:
         words: Sentences of the user's language.
         delete: Deletes a row; None if rows cannot be deleted. A ChatError is shown.
         rename: Renames a row and returns it; None if rows cannot be renamed. A ChatError is shown.
+        can_switch: The first column is one of MARKS, which Space changes.
 
     Attributes:
         picked: Key of the row that was chosen; None if none was.
+        switched: Keys of the rows whose mark has changed.
         index: Number of the current row among those that are shown, from 0.
         close: Called when the picker is done.
     """
@@ -62,11 +66,13 @@ class Picker:
         words: Words,
         delete: Callable[[str], None] | None = None,
         rename: Callable[[str, str], Choice] | None = None,
+        can_switch: bool = False,
     ) -> None:
         self.title, self.choices = title, list(choices)
         self.picked: str | None = None
+        self.switched: set[str] = set()
         self.close: Callable[[], None] = lambda: None
-        self._words, self._delete, self._rename = words, delete, rename
+        self._words, self._delete, self._rename, self._can_switch = words, delete, rename, can_switch
         self._mode: Literal["search", "delete", "rename"] = "search"
         self._query = self._name = self._error = ""
         self.index = 0
@@ -108,8 +114,9 @@ class Picker:
         return words("picker.search", query=self._query)
 
     def _describe_keys(self) -> str:
-        keys = ["picker.keys", *(["picker.key_rename"] if self._rename else [])]
-        return " · ".join(map(self._words, [*keys, *(["picker.key_delete"] if self._delete else [])]))
+        more = {"picker.key_rename": self._rename, "picker.key_delete": self._delete}
+        keys = ["picker.keys_switch" if self._can_switch else "picker.keys", *(key for key in more if more[key])]
+        return " · ".join(map(self._words, keys))
 
     def make_bindings(self) -> KeyBindings:
         """Return the key bindings."""
@@ -119,6 +126,8 @@ class Picker:
         for key, step in {**moves, "home": -len(self.choices), "end": len(self.choices)}.items():
             keys.add(key, filter=is_search)(lambda _event, step=step: self._move(step))
 
+        if self._can_switch:
+            keys.add(" ", filter=is_search)(lambda _: self._change_current(self._switch_row))
         for key in ("c-d", "delete") if self._delete else ():
             keys.add(key, filter=is_search)(lambda _: self._start("delete"))
         if self._rename:
@@ -183,6 +192,11 @@ class Picker:
             self._delete(row.key)
             self.choices.remove(row)
 
+    def _switch_row(self, row: Choice) -> None:
+        self.switched ^= {row.key}
+        columns = (MARKS[row.columns[0] != MARKS[True]], *row.columns[1:])
+        self.choices[self.choices.index(row)] = replace(row, columns=columns)
+
     def _rename_row(self, row: Choice) -> None:
         if self._rename:
             self.choices[self.choices.index(row)] = self._rename(row.key, self._name.strip())
@@ -198,6 +212,15 @@ class PickerFrontend(Protocol):
 
     async def run_command(self, command: str) -> int:
         """Run a shell command in the foreground and return its exit code."""
+        ...
+
+
+@runtime_checkable
+class SwitchFrontend(Protocol):
+    """A front end in which the user can switch the rows of a picker."""
+
+    async def switch(self, picker: Picker) -> Set[str]:
+        """Show a picker and return the keys of the rows to switch; none if the user leaves it."""
         ...
 
 

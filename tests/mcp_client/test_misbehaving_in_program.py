@@ -58,7 +58,7 @@ def test_the_terminal_is_clean_and_the_chat_goes_on(open_screen: OpenScreen, scr
     screen.type("echo\r")
     screen.wait_for("The last reply.")
     screen.wait_for_prompt()
-    screen.type("/tools\r")
+    screen.type("/tools list\r")
     leave(screen)
     assert [escape for escape in FORBIDDEN if escape in screen.bytes] == []
     assert b"Traceback" not in screen.bytes

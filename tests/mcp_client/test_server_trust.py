@@ -193,7 +193,7 @@ def test_a_changed_tool_is_held_back_until_its_change_was_seen(clone: Clone, scr
     screen.wait_for("+description: Does brand_new.")
     screen.wait_for_end_of_line(ACCEPT)
     screen.type("\r")
-    say(screen, "/tools")
+    say(screen, "/tools list")
     screen.wait_for("2 of 2 tools are on")
     say(screen, "/mcp review chaos")
     screen.wait_until(lambda: count(screen, ACCEPT) == 2, "the question again")

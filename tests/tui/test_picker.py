@@ -41,6 +41,26 @@ def rows(screen: Screen) -> list[str]:
     return [("❯" if line.startswith("❯") else "") + line.partition("deep is ")[2].partition("?")[0] for line in lines]
 
 
+@pytest.mark.usefixtures("harbour")
+def test_space_switches_tools_and_servers_in_a_list(open_chat: Callable[..., Screen]) -> None:
+    screen = open_chat("--config harbour.toml", "Nothing.")
+    screen.say("/tools\r", "Tools  1/7", "❯ x  ")
+    screen.type(" " + DOWN + DOWN + " ")
+    screen.wait_until(lambda: sum(line[2:3] == "x" for line in screen.lines()) == 5, "two rows without a mark")
+    screen.say("\r", "5 of 7 tools are on")
+    screen.wait_for_prompt()
+    screen.say("/tools\r", "Tools  1/7")
+    screen.type(" " + ESCAPE)
+    screen.wait_for_prompt()
+    screen.enter("/tools list", "5 of 7 tools are on")
+    screen.say("/mcp\r", "Servers  1/1", "❯ x  harbour  connected")
+    screen.type(" ")
+    screen.say("\r", "harbour  off")
+    screen.wait_for_prompt()
+    screen.say("/mcp\r", "❯ -  harbour  off")
+    screen.say(" \r", "harbour  connected")
+
+
 def test_arrow_keys_and_search_choose_the_session_that_goes_on(
     open_screen: Callable[..., Screen], script: Callable[..., str], saved: SessionDirectory
 ) -> None:

@@ -99,7 +99,7 @@ def test_a_message_waits_for_a_server_that_hangs_at_its_start_until_enter_or_esc
     assert screen.lines()[-2:][0] == "> hello"
     screen.say(" there\r", "> hello there", "waiting for stuck, ")
     screen.enter("", "◆ Hello.")
-    screen.enter("/mcp", "stuck  starting")
+    screen.enter("/mcp list", "stuck  starting")
     screen.leave()
 
 
@@ -121,7 +121,7 @@ def test_on_a_dumb_terminal_enter_sends_a_message_without_a_server(open_chat: Op
     screen = open_chat(options, "Hello.", TERM="dumb")
     screen.say("hello\r", "Waiting for stuck to start; Enter sends without")
     screen.say("\r", "Hello.")
-    screen.say("\r/mcp\r", "stuck  starting")
+    screen.say("\r/mcp list\r", "stuck  starting")
 
 
 @pytest.mark.slow
@@ -235,7 +235,7 @@ def test_a_server_asks_its_user_in_the_middle_of_a_call(open_chat: OpenChat) -> 
 def test_a_tool_that_cannot_be_called_is_shown_with_the_reason(open_chat: OpenChat, folder: Path) -> None:
     screen = open_chat(write_chaos(folder, chaos="old-task-no-tasks"), "Hello.")
     screen.enter(
-        "/mcp",
+        "/mcp list",
         "chaos  connected  2 tools, MCP 2025-11-25",
         "'act' of server 'chaos' is hidden: it can only run as a task",
     )

@@ -347,7 +347,7 @@ def test_a_chat_whose_models_are_gone_goes_on_with_another_one(
 @pytest.mark.usefixtures("harbour")
 def test_a_server_is_shown_restarted_and_explained(open_chat: OpenChat) -> None:
     screen = open_chat(HARBOUR, "Nothing.", size=(90, 60))
-    screen.enter("/mcp", "harbour  connected  5 tools, MCP 2025-06-18, ", " ms  harbour.toml")
+    screen.enter("/mcp list", "harbour  connected  5 tools, MCP 2025-06-18, ", " ms  harbour.toml")
     screen.enter("/mcp disable harbour", "harbour  off")
     screen.enter("/mcp restart harbour", "is disabled")
     screen.enter("/mcp log harbour", "no log")
@@ -414,14 +414,14 @@ def test_tools_are_listed_with_their_cost_and_switched_on_and_off(open_chat: Ope
         return [row[0] for row in rows if row[0].isdecimal() and row[1] == "x"][-7:]
 
     screen = open_chat(HARBOUR, "Nothing.", size=(90, 11))
-    screen.enter("/tools", "7 of 7 tools are on: 84 tokens in every prompt")
+    screen.enter("/tools list", "7 of 7 tools are on: 84 tokens in every prompt")
     assert on(screen) == list("1234567")
     clear(screen)
     lines = screen.enter("/tools off 2-3,wait", "4 of 7 tools are on")
     assert [line.split()[0] for line in lines[2:-3]] == ["2", "3", "6"], "those that were switched are listed"
     assert on(screen) == []
     clear(screen)
-    screen.enter("/tools", "4 of 7 tools are on")
+    screen.enter("/tools list", "4 of 7 tools are on")
     assert on(screen) == list("1457")
     screen.enter("/tools none", "0 of 7 tools are on: 0 tokens in every prompt")
     screen.enter("/tools only harbour", "5 of 7 tools")

@@ -30,6 +30,7 @@ from ...core.redact import redact_keys
 from ...core.sanitize import escape_visibly
 from ...mcp_client.acceptance import resolve_path
 from ...mcp_client.roots import find_roots
+from ..picker import MARKS, Choice, Picker, SwitchFrontend
 from .permissions import change_rule
 from .registry import RunCommand, command
 
@@ -61,8 +62,11 @@ async def _suggest_arguments(app: App, typed: str) -> Sequence[str]:
 
 @command("/mcp", "/servers", usage=_USAGE, suggest=_suggest_arguments)
 async def show_servers(app: App, argument: str, emit: Emit) -> None:
-    """Run an action of /mcp; with a name, show that server; without either, list the servers."""
+    """Run an action of /mcp; with a name, show that server; without either, let the user switch the servers."""
     action, _, rest = argument.partition(" ")
+    if not action and isinstance(app.frontend, SwitchFrontend) and app.settings.servers:
+        await _pick_servers(app, app.frontend, emit)
+        return
     if action not in _ACTIONS and not rest and any(server.name == action for server in app.settings.servers):
         await _show_server(app, action, emit)
         return
@@ -185,6 +189,22 @@ async def _switch_server(is_on: bool, app: App, rest: str, emit: Emit) -> None:
         await emit(Notice(app.words("set.saved", name=name, path=server.source)))
     servers = app.settings.servers
     await app.apply_servers(tuple(replace(one, enabled=is_on) if one.name == name else one for one in servers))
+    await _list_servers(app, "", emit)
+
+
+async def _pick_servers(app: App, frontend: SwitchFrontend, emit: Emit) -> None:
+    """Let the user switch servers in a list, for this session."""
+    choices = []
+    for server in app.settings.servers:
+        connection = app.servers.connections.get(server.name)
+        state = app.words(f"state.{connection.lifecycle.state if connection else 'off'}")
+        about = describe_connection(connection, app.words) if connection else ""
+        choices.append(Choice(server.name, (MARKS[server.enabled], server.name, state, about)))
+    switched = await frontend.switch(Picker(app.words("picker.servers"), choices, app.words, can_switch=True))
+    if switched:
+        app.server_approval.forget_declined()
+        servers = app.settings.servers
+        await app.apply_servers(tuple(replace(one, enabled=one.enabled ^ (one.name in switched)) for one in servers))
     await _list_servers(app, "", emit)
 
 

@@ -22,6 +22,7 @@ from ...core.messages import Tool, ToolCall
 from ...core.private_files import explain_open_error
 from ...prompt.tool_catalogue import render_summary
 from ...prompt.tool_listing import first_line, render_tool
+from ..picker import MARKS, Choice, Picker, SwitchFrontend
 from ..status_line import format_seconds
 from .registry import command, parse_words
 
@@ -30,16 +31,16 @@ _MODES = ("on", "off", "only")
 
 async def _suggest_tools(app: App, _typed: str) -> Sequence[str]:
     """Return completions for /tools."""
-    return [*_MODES, "all", "none", "forget", *app.servers.connections, *shown_names(app.toolbox.toolbox.tools)]
+    return ["list", *_MODES, "all", "none", "forget", *app.servers.connections, *shown_names(app.toolbox.toolbox.tools)]
 
 
 @command(
     "/tools",
-    usage="[SERVER|TOOL ... | on|off|only SERVER|TOOL|1,5-8 ... | all | none | forget]",
+    usage="[list | SERVER|TOOL ... | on|off|only SERVER|TOOL|1,5-8 ... | all | none | forget]",
     suggest=_suggest_tools,
 )
 async def show_tools(app: App, argument: str, emit: Emit) -> None:
-    """List the tools with their cost, all of them or those that are named, or select which ones are on."""
+    """Let the user switch the tools, list them with their cost, or select which ones are on."""
     if argument == "forget":
         await emit(Notice(_reset_usage_counts(app)))
         return
@@ -47,17 +48,19 @@ async def show_tools(app: App, argument: str, emit: Emit) -> None:
     if not tools:
         await emit(Notice(app.words("commands.no_tools")))
         return
-    listed = set(tools) if not argument else _select_tools(app, tools, argument.replace(",", " ").split())
     signature_tokens = {
         name: count_text_in_prompt(app.chat, render_tool(name, tool, app.chat.list_format))
         for name, tool in tools.items()
     }
+    if not argument and isinstance(app.frontend, SwitchFrontend):
+        await _switch_tools(app, app.frontend, tools, signature_tokens, emit)
+        return
+    listed = set(tools) if argument in ("", "list") else _select_tools(app, tools, argument.replace(",", " ").split())
     costs = {name: _measure_cost(app, name, tool, signature_tokens[name]) for name, tool in tools.items()}
-    on = [name for name, tool in tools.items() if tool.full_name not in app.toolbox.disabled]
     rows = [
         (
             str(number),
-            "x" if name in on else " ",
+            MARKS[tool.full_name not in app.toolbox.disabled],
             tool.server,
             name,
             *costs[name].values(),
@@ -69,7 +72,34 @@ async def show_tools(app: App, argument: str, emit: Emit) -> None:
     columns = next(iter(costs.values()))
     head = tuple(app.words(f"tools.{key}") for key in ("number", "on", "server", "name", *columns, "about"))
     await emit(Table(head, tuple(rows)))
-    await emit(Notice(summarize_cost(app, len(on), len(tools), sum(signature_tokens[name] for name in on))))
+    await emit(_sum_up(app, tools, signature_tokens))
+
+
+def _sum_up(app: App, tools: Mapping[str, Tool], signature_tokens: Mapping[str, int]) -> Notice:
+    on = [name for name, tool in tools.items() if tool.full_name not in app.toolbox.disabled]
+    return Notice(summarize_cost(app, len(on), len(tools), sum(signature_tokens[name] for name in on)))
+
+
+async def _switch_tools(
+    app: App, frontend: SwitchFrontend, tools: Mapping[str, Tool], signature_tokens: Mapping[str, int], emit: Emit
+) -> None:
+    """Let the user switch tools in a list."""
+    choices = [
+        Choice(
+            tool.full_name,
+            (
+                MARKS[tool.full_name not in app.toolbox.disabled],
+                name,
+                app.words("tools.tokens_of", count=signature_tokens[name]),
+                first_line(tool.description),
+            ),
+        )
+        for name, tool in tools.items()
+    ]
+    app.toolbox.disabled = app.toolbox.disabled ^ await frontend.switch(
+        Picker(app.words("picker.tools"), choices, app.words, can_switch=True)
+    )
+    await emit(_sum_up(app, tools, signature_tokens))
 
 
 def _measure_cost(app: App, name: str, tool: Tool, signature_tokens: int) -> dict[str, str]:
