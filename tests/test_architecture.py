@@ -36,7 +36,7 @@ BUDGETS = {  # lines of code of each package at most; a feature that needs a hig
     "mcp_client": 8041,
     "backends": 5854,
     "chat": 3598,
-    "mcp_servers": 1773,
+    "mcp_servers": 1776,
     "tui": 5286,
     "api_server": 2620,
     "cli": 5686,

@@ -13,6 +13,9 @@ from rkllm_chat.backends.shared.stop_sequences import Ending, StopDetector
 ENDS = ("<|im_end|>", "</s>")
 
 
+VERSE = "".join(f"A vast and beautiful canvas of {color},\n" for color in ("blue", "green", "pink", "orange", "yellow"))
+
+
 def feed_all(pieces: list[str]) -> tuple[str, Ending | None]:
     stops = StopDetector(ENDS)
     shown = "".join([stops.feed(piece) for piece in pieces]) + stops.close()
@@ -42,7 +45,7 @@ def test_only_the_beginning_of_a_stop_sequence_is_held_back() -> None:
     assert stops.feed("p>") == "</p>"
 
 
-@pytest.mark.parametrize("unit", ["a", "The same line, said again.\n"])
+@pytest.mark.parametrize("unit", ["a", "The same line, said again.\n", VERSE])
 def test_a_repeating_reply_is_ended(unit: str) -> None:
     stops = StopDetector(ENDS)
     shown = [stops.feed(unit) for _ in range(1500)]

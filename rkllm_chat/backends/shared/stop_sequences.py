@@ -1,7 +1,7 @@
 """Detect that a reply should end although the engine continues: stop sequences and repetition.
 
-A model converted with a wrong end token writes `<|im_end|>` as text and never stops; a small model may repeat one line
-endlessly.
+A model converted with a wrong end token writes `<|im_end|>` as text and never stops; a small model may repeat one line,
+or a verse, endlessly.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..base import ModelStream, StoppableStream, StreamItem
 
 _WINDOW_LENGTH = 1200
 """Length in characters of the text that is checked for repetition."""
-_MAX_UNIT_LENGTH = 100
+_MAX_UNIT_LENGTH = 300
 _CHECK_INTERVAL = 100
 """Characters between two checks for repetition."""
 _GARBAGE_LENGTH, _MAX_GARBAGE_UNIT = 200, 12
@@ -124,7 +124,7 @@ def _is_garbage(text: str) -> bool:
 
 
 def _is_repetition(text: str) -> bool:
-    """Return whether the text is one short unit repeated.
+    """Return whether the text is one unit repeated, such as a line or a verse.
 
     >>> _is_repetition("no, " * 300)
     True

@@ -1,7 +1,7 @@
 """Evaluate arithmetic expressions with decimals, without running code.
 
-Numbers, + - * / // % ** and brackets, and also `×`, `÷`, `^` and `,` in numbers. The length, the exponents and the
-number of digits are bounded, so that no expression can exhaust the machine.
+Numbers, + - * / // % ** and brackets, and also `×`, `÷`, `^`, `,` in numbers, and percentages as factors (`15% of 80`).
+The length, the exponents and the number of digits are bounded, so that no expression can exhaust the machine.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from unicodedata import normalize
 MAX_EXPRESSION_CHARS = 200
 _MAX_EXPONENT = 1000
 _DIGITS = 28
+_PERCENTAGE = re.compile(r"(^|[*/(]\s*)(\d+(?:\.\d+)?)%(?=\s*(?:[*/)]|$))")
+"""A percentage that is a factor. After + or -, where it could be a share of what precedes it, it is an error."""
 _SHOWN_DIGITS = 15
 """Significant digits of a rounded result, such as 1/3."""
 
@@ -69,7 +71,8 @@ def _normalize(expression: str) -> str:
     text = normalize("NFKC", expression).strip().rstrip("=? ")
     for sign, python in (("×", "*"), ("·", "*"), ("÷", "/"), ("^", "**"), ("−", "-")):
         text = text.replace(sign, python)
-    return re.sub(r"(?<=\d),(?=\d{3}\b)", "", text)
+    text = re.sub(r"(?<=\d),(?=\d{3}\b)", "", re.sub(r"(?<=\d%)\s*of\b", " *", text))
+    return _PERCENTAGE.sub(r"\1(\2/100)", text)
 
 
 def _evaluate(node: ast.expr) -> Decimal:
