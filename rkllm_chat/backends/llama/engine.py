@@ -83,7 +83,7 @@ def load_engine(
         options = {"n_threads": threads, "n_threads_batch": threads, "n_gpu_layers": gpu_layers}
         return AbortableLlama(str(path), n_ctx=context, n_batch=batch_tokens, verbose=False, **options)
     except (ValueError, RuntimeError, OSError, AssertionError) as error:
-        hint = "Check that the file is complete and that llama.cpp supports the model; see the log file."
+        hint = "llama.cpp may be too old for the model; with --log-file FILE its own message is in the log."
         raise ModelError(f"{path}: llama.cpp cannot load it: {error}.", hint, path=str(path)) from error
 
 

@@ -40,12 +40,14 @@ class GgufHeader:
         array_lengths: Number of elements of each array by key.
         tensors: Shape of each tensor by name.
         digest: SHA-256 of the beginning of the file, at least up to the end of the header.
+        least_bytes: Where the data of the last tensor begins; a file that ends before it is incomplete.
     """
 
     metadata: dict[str, Value] = field(default_factory=dict[str, Value])
     array_lengths: dict[str, int] = field(default_factory=dict[str, int])
     tensors: dict[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
     digest: str = ""
+    least_bytes: int = 0
 
     def get_text(self, key: str) -> str:
         """Return a text of the metadata; "" if there is none."""
@@ -90,7 +92,7 @@ class _Reader:
             raise ValueError(f"its version is {version}, and {' and '.join(map(str, _VERSIONS))} are known")
         if key_count > _MAX_KEYS or tensor_count > _MAX_TENSORS:
             raise ValueError(f"it claims {key_count} keys and {tensor_count} tensors")
-        header = GgufHeader()
+        header, last_offset = GgufHeader(), 0
         for _ in range(key_count):
             self._read_entry(header)
         for _ in range(tensor_count):
@@ -99,12 +101,12 @@ class _Reader:
             if dimensions > _MAX_DIMENSIONS:
                 raise ValueError(f"the tensor {name[:64]!r} has {dimensions} dimensions")
             header.tensors[name] = self._unpack(f"<{dimensions}Q")
-            self._take(4 + 8)  # type and offset
-        return replace(header, digest=self._hash.hexdigest())
+            last_offset = max(last_offset, self._unpack("<IQ")[1])  # behind the type
+        end = self._read - len(self._data) + self._place
+        return replace(header, digest=self._hash.hexdigest(), least_bytes=end + last_offset)
 
     def _read_entry(self, header: GgufHeader) -> None:
-        key = self._read_text()
-        (kind,) = self._unpack("<I")
+        key, (kind,) = self._read_text(), self._unpack("<I")
         if kind == _STRING:
             header.metadata[key] = self._read_text(_MAX_BYTES)
         elif kind == _ARRAY:
@@ -150,13 +152,10 @@ class _Reader:
         return struct.unpack(layout, self._take(struct.calcsize(layout)))
 
     def _take(self, count: int) -> bytes:
-        end = self._place + count
-        if end > len(self._data):
+        if self._place + count > len(self._data):
             self._fill(count)
-            end = self._place + count
-        taken = self._data[self._place : end]
-        self._place = end
-        return taken
+        start, self._place = self._place, self._place + count
+        return self._data[start : self._place]
 
     def _fill(self, count: int) -> None:
         """Read at least so many bytes beyond the place."""

@@ -188,7 +188,7 @@ class MediaProjector:
             parameters.image_max_tokens = max_tokens
         context = mtmd_cpp.mtmd_init_from_file(os.fsencode(path), self._engine.model, parameters)
         if not context:
-            cause = " ".join(" ".join(errors).split()) or "see the log file"
+            cause = " ".join(" ".join(errors).split()) or "see --log-file"
             raise ModelError(f"{path}: llama.cpp cannot load this projector: {cause}.", PROJECTOR_HINT, path=str(path))
         return context
 
@@ -247,7 +247,7 @@ class MediaProjector:
         chunks = mtmd_cpp.mtmd_input_chunks_init()
         if mtmd_cpp.mtmd_tokenize_from_parts(self._context, chunks, parts, 1, False):
             mtmd_cpp.mtmd_input_chunks_free(chunks)
-            raise GenerationError(f"llama.cpp cannot process {media.name if media else 'pictures'}; see the log file.")
+            raise GenerationError(f"llama.cpp cannot process {media.name if media else 'pictures'}; see --log-file.")
         return chunks
 
     def _open(self, media: Media) -> Any:
