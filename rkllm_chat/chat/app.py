@@ -74,7 +74,7 @@ class SettingsSource:
     Args:
         read: Loads the settings, for the session to resume that the user has picked or "".
         when_changed: Returns the modification times of the configuration files.
-        diagnose: Returns the report of `rkllm-chat doctor` for its command-line arguments; None if there is none.
+        diagnose: Returns the rows of `rkllm-chat doctor` for its command-line arguments; None if there is none.
         own_file: The configuration file that changed settings are saved to.
         only_file: The only configuration file that is read; "" if all are.
     """
@@ -83,7 +83,7 @@ class SettingsSource:
         self,
         read: Callable[[str], Settings],
         when_changed: Callable[[], Mapping[str, int]],
-        diagnose: Callable[[Sequence[str]], str] | None = None,
+        diagnose: Callable[[Sequence[str]], Sequence[tuple[str, ...]]] | None = None,
         own_file: Path = Path(),
         only_file: str = "",
     ) -> None:

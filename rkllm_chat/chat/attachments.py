@@ -104,10 +104,8 @@ async def send_attached(app: App, text: str, fetched: Sequence[Attachment], emit
     """
     attached = [*app.attachments, *fetched]
     await app.wait_for_servers(emit)
-    for attachment in fetched:
-        await emit(Notice(describe_attachment(app, attachment)))
     message, notices = compose_message(app, text, attached)
-    for notice in notices:
+    for notice in (*(Notice(describe_attachment(app, one)) for one in fetched), *notices):
         await emit(notice)
     turn = Turn(app.chat)
     turn.check_length([message])
@@ -131,7 +129,7 @@ def expand_message(app: App, line: str) -> str | None:
     names = find_mentions(line)
     are_small = all(attachment.size <= _MAX_COUNTED_BYTES for attachment in app.attachments)
     if not are_small or any(
-        URI_PATTERN.fullmatch(name) or not _is_small(name) or _find_question(name)[0] for name in names
+        URI_PATTERN.fullmatch(one) or not _is_small(one) or _find_question(one)[0] for one in names
     ):
         return None
     contents = {name: _read_bytes(name) for name in names}
@@ -284,9 +282,8 @@ def _read_bytes(name: str) -> bytes:
     limit = MAX_MEDIA_BYTES if recognize_media_type(data) else _MAX_FILE_BYTES
     if len(data) > limit:
         size = max(len(data), path.stat().st_size)
-        raise UsageError(
-            f"{name} has {size} bytes; the limit for an attachment is {limit}.", "Let a tool read the file."
-        )
+        text = f"{name} has {size} bytes; the limit for an attachment is {limit}."
+        raise UsageError(text, "Let a tool read the file.")
     return data
 
 

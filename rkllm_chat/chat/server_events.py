@@ -265,10 +265,8 @@ class SandboxAccess:
 
         self._check_sandbox(name)
         if folder and (reason := explain_refusal(folder)):
-            raise UsageError(
-                f"{folder} cannot be made writable for a server: {reason}.",
-                "Name a folder for this purpose alone, or set write in the server's entry.",
-            )
+            text = f"{folder} cannot be made writable for a server: {reason}."
+            raise UsageError(text, "Name a folder for this purpose alone, or set write in the server's entry.")
         allowed = find_allowance(self._find_server(name))
         write = tuple(dict.fromkeys((*allowed.write, *([folder] if folder else []))))
         await self._change(name, Allowance(allowed.server, allowed.file, write, allowed.network or not folder))
@@ -298,9 +296,8 @@ class SandboxAccess:
         connection = toolbox.connections.get(name)
         sandbox = connection.sandbox if connection else None
         if isinstance(toolbox, NoServers) or sandbox is None or sandbox.unavailable_reason:
-            raise UsageError(
-                f'Server "{name}" does not run in a sandbox.', "/mcp status shows what each server may do."
-            )
+            text = f'Server "{name}" does not run in a sandbox.'
+            raise UsageError(text, "/mcp status shows what each server may do.")
         return toolbox
 
     def _find_server(self, name: str) -> ServerConfig:

@@ -44,7 +44,7 @@ from ..storage.session_records import (
     rebuild_conversation,
     write_entry,
 )
-from .context import build_prompt, make_reply_scanner
+from .context import build_prompt
 from .conversation import Conversation
 from .tool_calls import initial_messages
 
@@ -109,7 +109,7 @@ class SessionManager:
         """
         if not wanted or not self.directory:
             return
-        name = wanted if wanted != _NEWEST else find_newest(self.directory, find_working_folder())
+        name = _find_name(self.directory, wanted)
         for line in self.resume(name) if name else [self._chat.words("sessions.none")]:
             self._notify(line)
 
@@ -171,10 +171,9 @@ class SessionManager:
             if setup != self._setup:
                 self._setup = setup
                 self._write(setup)
-        for message in self._unwritten:
-            self._write(message)
+        for one in (*self._unwritten, record):
+            self._write(one)
         self._unwritten.clear()
-        self._write(record)
 
     def close(self) -> None:
         """Close the session file."""
@@ -237,12 +236,17 @@ def _describe_damage(contents: SessionContents, words: Words) -> list[str]:
 def adopt_model(settings: Settings, state: Path) -> Settings:
     """Return the settings for the model that the session to resume has used last, if it is still there."""
     directory = SessionDirectory(state / "sessions")
-    name = settings.session if settings.session != _NEWEST else find_newest(directory, find_working_folder())
+    name = _find_name(directory, settings.session)
     setup = read_setup(directory, name) if name else None
     model = setup.settings.get("model") if setup else None
     if not isinstance(model, str) or model == _locate_model(settings):
         return settings
     return replace_model(settings, model) if "://" in model or path_exists(model) else settings
+
+
+def _find_name(directory: SessionDirectory, wanted: str) -> str:
+    """Return the id of a session, which may be "newest"; "" if there is none."""
+    return wanted if wanted != _NEWEST else find_newest(directory, find_working_folder())
 
 
 def _locate_model(settings: Settings) -> str:
@@ -313,12 +317,24 @@ def _missing_messages(restored: RestoredConversation, chat: Conversation) -> lis
     return initial_messages(calls, chat.prompt_words)
 
 
-def iter_last_turns(chat: Conversation) -> Iterator[Event]:
-    """Yield the newest turns: at most three, and only one if they are long.
+def iter_turns_to_resume(state: Path, wanted: str) -> Iterator[Event]:
+    """Yield the newest turns of a session before it is resumed.
+
+    Raises:
+        ChatError: There is no such session, or the directory cannot be trusted.
+    """
+    directory = SessionDirectory(state / "sessions")
+    if name := _find_name(directory, wanted):
+        yield from iter_last_turns(directory.read(name).entries)
+
+
+def iter_last_turns(entries: Sequence[LogEntry]) -> Iterator[Event]:
+    """Yield the newest turns of a session: at most three, and only one if they are long.
 
     Thoughts are left out; of tool results only the status is shown.
     """
-    history = chat.history
+    restored = rebuild_conversation(entries)
+    history, setup = restored.history, restored.setup or Setup()
     starts = [index for index, message in enumerate(history) if message.role == "user"]
     shown = starts[-1:]
     for start in starts[-2 : -_MAX_SHOWN_TURNS - 1 : -1]:
@@ -329,7 +345,7 @@ def iter_last_turns(chat: Conversation) -> Iterator[Event]:
         if message.role == "user":
             yield Notice(f"> {message.text}")
         elif message.role == "assistant":
-            scanner = make_reply_scanner(chat)
+            scanner = make_scanner(setup.asks or "json", setup.accepts, setup.tools)
             yield from (event for event in [*scanner.feed(message.text), *scanner.close()] if isinstance(event, Text))
         elif message.result:
             yield ToolFinished(message.result)

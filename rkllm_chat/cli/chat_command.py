@@ -125,7 +125,7 @@ def _start_interface(options: argparse.Namespace, secrets: Redactor, guard: Term
     return run_interface(turn)
 
 
-def _diagnose(options: argparse.Namespace, arguments: Sequence[str]) -> str:
+def _diagnose(options: argparse.Namespace, arguments: Sequence[str]) -> Sequence[tuple[str, ...]]:
     """Return the report of `rkllm-chat doctor` for the configuration of the chat."""
     from . import doctor
 

@@ -158,10 +158,17 @@ class ToolProgress:
 
 @dataclass(frozen=True)
 class ToolFinished:
-    """A call finished, successfully or not; `number` is that of the call, as in `ToolStarted`."""
+    """A call finished, successfully or not.
+
+    Attributes:
+        result: What it returned.
+        number: That of the call, as in `ToolStarted`.
+        is_asked: The user ran the tool, so its text is shown also where those for the model are not.
+    """
 
     result: ToolResult
     number: int = field(default=0, compare=False)
+    is_asked: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -284,6 +291,7 @@ class TurnEnded:
     answered_by: AnsweredBy = "model"
 
 
+_Output = Notice | Table | Page | Picture | Draft | Copied | Shown | Leave
 Event = (
     Text
     | Thought
@@ -298,13 +306,6 @@ Event = (
     | Reading
     | WritingCall
     | Loading
-    | Notice
-    | Table
-    | Page
-    | Picture
-    | Draft
-    | Copied
-    | Shown
-    | Leave
+    | _Output
     | TurnEnded
 )

@@ -58,10 +58,8 @@ class LineCompleter(Completer):
         else:
             candidates, word = list(await self._arguments(app, name, typed)), typed.rpartition(" ")[2]
         descriptions = {candidate: self._explain(candidate, name if blank else "") for candidate in candidates}
-        completer = FuzzyCompleter(
-            WordCompleter(candidates[:MAX_COMPLETIONS], meta_dict=descriptions, WORD=True), WORD=True
-        )
-        for completion in completer.get_completions(Document(word), complete_event):
+        completer = WordCompleter(candidates[:MAX_COMPLETIONS], meta_dict=descriptions, WORD=True)
+        for completion in FuzzyCompleter(completer, WORD=True).get_completions(Document(word), complete_event):
             yield completion
 
     def _explain(self, candidate: str, name: str) -> str:
@@ -103,9 +101,8 @@ class LineCompleter(Completer):
             answer = ()
         now = time.monotonic()
         cached = [text for text in answer if text == sanitize_line(text)]
-        self._cache = {old: entry for old, entry in self._cache.items() if now - entry[0] < _CACHE_S} | {
-            key: (now, cached)
-        }
+        self._cache = {old: entry for old, entry in self._cache.items() if now - entry[0] < _CACHE_S}
+        self._cache[key] = now, cached
         return cached
 
 

@@ -83,8 +83,10 @@ class EventPrinter:
                     self.end_line()
                 if line := describe_event(event, self._words):
                     self._write_line(line, bool(_ONLY_ERRORS.style_of(event)))  # a failure is never dim
-                if isinstance(event, ToolFinished) and (lines := format_user_text(event.result, self._words)):
-                    self._write_lines(lines)
+                if isinstance(event, ToolFinished):
+                    is_shown = event.is_asked and event.result.status == "completed"
+                    lines = sanitize_for_terminal(event.result.text).splitlines() if is_shown else []
+                    self._write_lines([*lines, *format_user_text(event.result, self._words)])
 
     def end_line(self) -> None:
         """End the current answer, so that the next output starts on a new line."""

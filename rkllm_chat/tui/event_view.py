@@ -34,7 +34,7 @@ from ..core.messages import NOT_SHOWN, Media
 from ..core.sanitize import MAX_LINE_LENGTH, sanitize_for_terminal, sanitize_line, truncate
 from .event_lines import ANSWER_MARK, describe_event, format_table, format_user_text
 from .markdown import Growing
-from .markdown.cells import wrap_text
+from .markdown.cells import cut_text, wrap_text
 from .screen import Screen
 from .status_line import format_seconds, format_tokens, progress_bar
 from .theme import Theme, paint, spin
@@ -240,15 +240,17 @@ class EventView:
             left_s = (reading.total - done) / reading.tokens_per_s if reading.tokens_per_s else 0
             key, bar = "live.reading_left" if left_s else "live.reading", progress_bar(done, reading.total)
             counts = {"done": format_tokens(int(done)), "total": format_tokens(reading.total)}
-            return [self._words(key, bar=bar, left=format_seconds(left_s), **counts)[: self._width]]
+            return [cut_text(self._words(key, bar=bar, left=format_seconds(left_s), **counts), self._width)]
         if isinstance(event, WritingCall):
             key, tool = "live.writing" if event.tool else "live.writing_any", sanitize_line(event.tool)
-            return [self._words(key, tool=tool, characters=event.characters)[: self._width]]
+            return [cut_text(self._words(key, tool=tool, characters=event.characters), self._width)]
         if isinstance(event, Loading):
-            expected_s, passed = event.expected_s, _seconds_since(noted_at)
-            bar = f"{progress_bar(time.monotonic() - noted_at, expected_s)} " if expected_s else ""
-            passed += f" / {format_seconds(expected_s)}" if expected_s else ""
-            return [self._words("live.loading", model=sanitize_line(event.model), bar=bar, time=passed)]
+            expected_s, passed_s, bar = event.expected_s, time.monotonic() - noted_at, ""
+            passed = _seconds_since(noted_at)
+            if passed_s < expected_s:  # a longer load than the one before says nothing of its end
+                bar, passed = f"{progress_bar(passed_s, expected_s)} ", f"{passed} / {format_seconds(expected_s)}"
+            line = self._words("live.loading", model=sanitize_line(event.model), bar=bar, time=passed)
+            return [cut_text(line, self._width)]
         if isinstance(event, ServerWait):
             started = noted_at if self._waiting is None else self._waiting
             line = self._words("live.servers", servers=event.servers, time=_seconds_since(started))

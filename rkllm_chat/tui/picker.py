@@ -17,7 +17,7 @@ from prompt_toolkit.keys import Keys
 from ..core.errors import ChatError
 from ..core.i18n import Words
 from ..core.sanitize import sanitize_line, shorten_line
-from .markdown.cells import break_text, count_cells, split_clusters
+from .markdown.cells import count_cells, cut_text, split_clusters
 
 _MAX_ROWS, _FRAME_ROWS = 12, 4
 _MAX_COLUMN_CELLS = 44
@@ -103,7 +103,7 @@ class Picker:
         lines = [("", f"{self.title}  {counts}"), ("", self._describe_input())]
         lines += [("reverse", f"❯ {text}") if choice is current else ("", f"{_GAP}{text}") for choice, text in shown]
         lines.append(("", self._error or self._describe_keys()))
-        return [(style, f"{break_text(text, max(2, width - 1))[0]}\n") for style, text in lines]
+        return [(style, f"{cut_text(text, max(2, width - 1))}\n") for style, text in lines]
 
     def _describe_input(self) -> str:
         words, current = self._words, self._current
@@ -238,7 +238,6 @@ def _format_row(columns: Sequence[str], widths: Sequence[int]) -> str:
     """Return the columns of a row, padded or cut to their widths."""
     cells: list[str] = []
     for text, width in zip(columns, widths, strict=True):
-        text = sanitize_line(text)
-        cut = text if _width(text) <= width else f"{break_text(text, max(2, width - 1))[0]}…"
+        cut = cut_text(sanitize_line(text), width)
         cells.append(cut + " " * (width - _width(cut)))
     return _GAP.join(cells).rstrip()

@@ -25,12 +25,12 @@ from ..chat.event_stream import Emit
 from ..chat.model_loading import make_loading_event
 from ..chat.server_approval import ServerApproval, list_config_notices
 from ..chat.server_events import ServerWait, count_servers
-from ..chat.sessions import iter_last_turns
+from ..chat.sessions import iter_turns_to_resume
 from ..config.servers import BOARD_SERVER
 from ..config.settings import Settings
 from ..core import i18n as language
 from ..core.errors import ChatError
-from ..core.events import Draft, Event, Leave, Notice
+from ..core.events import Draft, Event, Leave, Notice, TurnEnded
 from ..core.i18n import Words
 from ..core.private_files import explain_open_error, make_folder, open_private
 from ..core.redact import Redactor
@@ -115,7 +115,7 @@ async def run_chat(
                     face.show(Notice(words("commands.no_sessions")))
                 settings = source.read(picked) if picked else replace(settings, session="")
             approval = await _approve(settings, state, face, words)
-            face.show(make_loading_event(settings, state))
+            _show_start(settings, state, face)
             app = open_app(settings, state, face, words, approval, secrets)
             opening = asyncio.ensure_future(stack.enter_async_context(app))
             stack.push_async_callback(cancel_opening, opening)
@@ -145,6 +145,13 @@ async def _approve(settings: Settings, state: Path, face: Face, words: Words) ->
     await approval.ask_about_files(settings, face, words)
     await approval.ask_user(settings.servers, face, words)
     return approval
+
+
+def _show_start(settings: Settings, state: Path, face: Face) -> None:
+    """Show the turns to resume, which come before what is typed meanwhile, and that the model is being loaded."""
+    turns = iter_turns_to_resume(state, settings.session)
+    for event in (*turns, TurnEnded("answered"), make_loading_event(settings, state)):
+        face.show(event)
 
 
 def _report_history(history: History, trouble: str, face: Face, words: Words) -> None:
@@ -179,8 +186,6 @@ async def _announce(
         face.close_input()
         raise
     status_source.app, app.source = app, source
-    for event in iter_last_turns(app.chat):
-        face.show(event)
     for notice in welcome_notices(app):
         face.show(notice)
     await app.sandbox_access.offer()

@@ -14,7 +14,7 @@ from ..core.messages import ToolResult
 from ..core.sanitize import MAX_LINE_LENGTH, sanitize_for_terminal, sanitize_line, truncate
 from .event_lines import describe_event, summarize_arguments
 from .file_changes import FileChange, find_change
-from .markdown.cells import break_text, break_words
+from .markdown.cells import break_words, cut_text
 from .status_line import format_seconds, progress_bar
 
 _SHOWN_ROWS, _MAX_SHOWN_CHARACTERS = 3, 4000
@@ -61,7 +61,7 @@ class ToolCallView:
 
     def describe_running(self, width: int) -> list[str]:
         """Return a line of at most `width` cells for each running call."""
-        return [break_text(self._describe_running(call), width)[0] for call in self._running]
+        return [cut_text(self._describe_running(call), width) for call in self._running]
 
     def _describe_running(self, call: _RunningCall) -> str:
         parts = [describe_event(call.event, self._words), self._position(call.event.number)]

@@ -161,6 +161,27 @@ def test_servers_that_start_late_are_announced_together(open_chat: OpenChat, fol
     assert re.fullmatch(r"\[MCP: Servers ('(one|two|three)'(, )?){3} are connected\]", line)
 
 
+def test_what_is_typed_while_loading_stands_below_the_resumed_turns(
+    open_screen: OpenScreen,
+    program: Callable[..., object],
+    script: Callable[..., str],
+    environment: dict[str, str],
+    folder: Path,
+) -> None:
+    program("-p", "one", "--continue", "--model", script("One."), "--no-servers")
+    Path(environment["HOME"], ".local/state/rkllm-chat/measured.json").write_text('{"load replies.json": 0.6}', "utf-8")
+    (folder / "wait").touch()
+    screen = open_screen("--continue", "--model", script("Two."), *write_late(folder).split())
+    screen.wait_for("◆ One.")
+    screen.say("two\r", "Still loading", "loading replies.json 1 s")
+    (loading,) = [line for line in screen.lines() if "loading replies.json" in line]
+    assert loading.endswith("loading replies.json 1 s"), "the time of the load before has passed"
+    (folder / "wait").unlink()
+    screen.wait_for("◆ Two.")
+    lines = screen.wait_for_prompt()
+    assert [line for line in lines if line.startswith((">", "◆"))] == ["> one", "◆ One.", "> two", "◆ Two.", ">"]
+
+
 @pytest.mark.slow
 def test_waiting_for_the_first_server_can_be_stopped(
     open_screen: OpenScreen, script: Callable[..., str], folder: Path

@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -438,6 +439,30 @@ def test_a_tool_is_called_manually(fresh: Screen) -> None:
     fresh.enter('/call get_tide {"harbour": "Husum"}', "The tide at Husum")
 
 
+@pytest.mark.parametrize("terminal", ["xterm", "dumb"])
+@pytest.mark.usefixtures("harbour")
+def test_a_long_result_of_a_manual_call_is_shortened_where_a_key_shows_it(terminal: str, open_chat: OpenChat) -> None:
+    screen = open_chat(HARBOUR, "So be it.", size=(80, 24), TERM=terminal, PAGER="no-such-pager")
+    if terminal == "dumb":
+        screen.enter("/call read_year year=2026", "2026, day 365: calm")
+        return
+    lines = screen.enter("/call read_year year=2026", "365 lines, 7,192 characters in total; Ctrl+O shows them")
+    assert lines[-7].startswith("[MCP: Tool 'read_year' completed]") and lines[-6] == "  2026, day 1: calm"
+    screen.say("\x0f", "2026, day 365: calm")
+
+
+@pytest.mark.model
+def test_what_the_doctor_says_is_broken_between_words_only(open_chat: OpenChat, program: Callable[..., Any]) -> None:
+    screen = open_chat("--no-servers", size=(80, 60))
+    lines = screen.enter("/doctor", "rkllm-chat itself")
+    words = " ".join(lines[lines.index("> /doctor") + 1 : -2]).split()
+    told = program("doctor", code=None).stdout.split()
+    plain = [word for word in told if not any(letter.isdigit() for letter in word)]
+    assert [word for word in words if word in plain] == [word for word in plain if word in words]
+    assert {word for word in plain if len(word) < 55} <= {*words}, "no word is broken"
+    assert len(lines) < 50
+
+
 @pytest.mark.usefixtures("harbour")
 def test_a_result_that_is_too_long_for_the_model_is_shown_whole(open_chat: OpenChat) -> None:
     calls = (call_text("read_year", year=2026), call_text("more", handle="r1", search="storm"))
@@ -471,10 +496,13 @@ def test_a_setting_is_shown_changed_and_saved(open_chat: OpenChat, environment: 
     config.parent.mkdir(parents=True)
     config.write_text('# mine\n[chat]\nsystem = "You are brief."\n', encoding="utf-8")
     screen = open_chat("--no-servers --seed 1", "One.", "Two.", size=(100, 60))
-    lines = screen.enter("/set", "policy.max_calls")
-    rows = [line.split() for line in lines]
-    assert ["chat.system", "You", "are", "brief."] in rows and ["generation.top_k", "40", "0-1000000"] in rows
-    screen.enter("/set temperature 0.2 --save", "generation.temperature  0.2  0-100", "Saved temperature to ")
+    lines = screen.enter("/set", "/set GROUP lists")
+    rows = [line.split() for line in lines[lines.index("> /set") :]]
+    assert ["chat.system", "You", "are", "brief."] in rows and ["generation.seed", "1"] in rows and len(rows) < 20
+    assert ["policy:", "approve,", "allow,", "deny,", "max_calls"] in rows
+    rows = [line.split() for line in screen.enter("/set generation", "generation.repeat_penalty")]
+    assert ["generation.top_k", "40", "0-1000000"] in rows and ["policy.max_calls"] not in [row[:1] for row in rows]
+    screen.enter("/set temperature=0.2 --save", "generation.temperature  0.2  0-100", "Saved temperature to ")
     screen.enter("/set generation.seed 7 --save", "option of the command line sets seed to 1")
     screen.enter("/set system You are a pirate.", "chat.system  You are a pirate.", "prompt will be reprocessed")
     screen.enter("/system", "You are a pirate.")

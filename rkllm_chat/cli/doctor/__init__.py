@@ -95,10 +95,10 @@ def main(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) 
     return int(worst == "wrong")
 
 
-def diagnose(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) -> str:
-    """Return the report as text, for the chat. Raises UsageError."""
-    board = _find_board(make_parser().parse(arguments), environment)
-    return _show(run_checks(board, environment))
+def diagnose(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) -> list[tuple[str, str, str]]:
+    """Return the rows of the report, for the chat. Raises UsageError."""
+    lines = run_checks(_find_board(make_parser().parse(arguments), environment), environment)
+    return [row for line in lines for row in ((line.state, line.name, line.value), ("", "", line.advice)) if row[2]]
 
 
 def run_checks(board: Board, environment: Mapping[str, str], only: str = "") -> list[Finding]:

@@ -98,6 +98,12 @@ def wrap_text(text: str, width: int) -> list[str]:
     return [render_line(line) for line in wrapper.lines] or [""]
 
 
+def cut_text(text: str, width: int) -> str:
+    """Return plain text as one line of at most `width` cells; one that is cut ends in an ellipsis."""
+    line, *rest = break_text(text, width)
+    return f"{break_text(text, width - 1)[0]}…" if rest else line
+
+
 def render_line(pieces: Iterable[Cluster]) -> str:
     """Return the pieces as a terminal line; every style is reset on the same line."""
     rendered = ""

@@ -85,7 +85,7 @@ async def run_doctor(app: App, _argument: str, emit: Emit) -> None:
         await emit(Notice(app.words("commands.unknown", name="/doctor")))
         return
     arguments = ["--model", app.settings.model] if app.settings.model else []
-    await emit(Page(await asyncio.to_thread(app.source.diagnose, arguments)))
+    await emit(Table((), tuple(await asyncio.to_thread(app.source.diagnose, arguments))))
 
 
 @command("/quit", "/exit", "/q")

@@ -166,9 +166,7 @@ async def show_context(app: App, argument: str, emit: Emit) -> None:
             await emit(Notice(app.words("cache.ahead", tokens=format_tokens(prefilled))))
         return
     if argument:
-        raise UsageError(
-            f'Unknown argument "{argument}".', "Write /context, /context cache, /context prompt or /context usage."
-        )
+        raise UsageError(f'Unknown argument "{argument}".', "Write /context, or cache, prompt or usage behind it.")
     capacity = app.backend.context_tokens
     used, parts = count_tokens(app.chat), _measure_parts(app)
     rows = [
@@ -192,12 +190,8 @@ def _describe_next(app: App) -> list[str]:
     estimate = estimate_cost(app.chat, "", speed)
     lines = [f"{words('context.next')}: {format_cost(estimate, words)}"]
     if estimate.cached_tokens is not None and (tokens_per_s := speed.tokens_per_s(estimate.cached_tokens)):
-        values = {
-            "tokens": format_rate(tokens_per_s),
-            "held": f"{estimate.cached_tokens:,}",
-            "count": speed.sample_count,
-        }
-        lines.append(words("context.speed", **values))
+        held, count = f"{estimate.cached_tokens:,}", speed.sample_count
+        lines.append(words("context.speed", tokens=format_rate(tokens_per_s), held=held, count=count))
     return lines
 
 

@@ -67,17 +67,10 @@ async def _pick_model(
     if not isinstance(app.frontend, PickerFrontend):
         return None
     current = app.backend.name
+    marks = ["*" if current in {*offer.names, f"{offer.name}.gguf"} else "" for offer in offers]
     choices = [
-        Choice(
-            offer.target,
-            (
-                "*" if current in offer.names or current == f"{offer.name}.gguf" else "",
-                offer.name,
-                _format_size(offer.size_bytes),
-                offer.target.partition("#")[0],
-            ),
-        )
-        for offer in offers
+        Choice(offer.target, (mark, offer.name, _format_size(offer.size_bytes), offer.target.partition("#")[0]))
+        for mark, offer in zip(marks, offers, strict=True)
     ]
     choices += [
         Choice(row["name"], ("", row["name"], row["size"], app.words("model.download", **row))) for row in downloads

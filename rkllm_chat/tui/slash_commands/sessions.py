@@ -75,7 +75,7 @@ async def _resume_session(app: App, argument: str | None, emit: Emit) -> None:
         else:
             for line in app.sessions.resume(name):
                 await emit(Notice(line))
-            for event in iter_last_turns(app.chat):
+            for event in iter_last_turns(app.sessions.entries):
                 await emit(event)
     except ChatError as error:
         await emit(Notice(str(error)))

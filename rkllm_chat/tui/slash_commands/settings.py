@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, cast
@@ -11,7 +12,7 @@ from ...chat.event_stream import Emit
 from ...chat.model_loading import make_loading_event
 from ...chat.setting_choices import check_choices, list_choices
 from ...config.editor import save_setting
-from ...config.named_settings import DEFAULT, TABLE_OF, TABLES, find_key, parse_value, replace_setting
+from ...config.named_settings import DEFAULT, KEYS, TABLE_OF, TABLES, find_key, parse_value, replace_setting
 from ...config.settings import Settings, Thinking
 from ...config.value_checks import describe_values
 from ...core.errors import UsageError
@@ -27,6 +28,7 @@ _RELOADED = ("backend", "context_tokens", "key_env")
 _AT_START = ("keep_secrets", "prefill_ahead", "keep_prefix", "llama_library")
 """Keys that are read when the program starts."""
 _SAVE = "--save"
+_SEPARATOR = re.compile(r"(?<=\w)=|\s+")
 _THOUGHTS = ("show", "hide")
 _MAX_LENGTH = 60
 
@@ -36,21 +38,21 @@ async def _suggest_settings(_app: App, typed: str) -> Sequence[str]:
     name, blank, _ = typed.partition(" ")
     key = name.rpartition(".")[2]
     if not blank:
-        return list(TABLE_OF)
+        return [*TABLE_OF, *KEYS]
     values = _describe_accepted(key).split("|") if key in TABLE_OF else []
     values += _THOUGHTS if key == "thinking" else ()
     return [*(value for value in values if value.isidentifier() or "-" in value[1:]), DEFAULT, _SAVE]
 
 
-@command("/set", usage="[KEY [VALUE | default] [--save]]", suggest=_suggest_settings)
+@command("/set", usage="[GROUP | KEY [VALUE | default] [--save]]", suggest=_suggest_settings)
 async def change_settings(app: App, argument: str, emit: Emit) -> None:
     """List the settings, show one, or change one for this chat; `--save` also writes it to the configuration."""
-    name, _, text = argument.partition(" ")
+    name, _, text = _SEPARATOR.sub(" ", argument, count=1).partition(" ")
     text = text.strip()
     if is_saved := text == _SAVE or text.endswith(f" {_SAVE}"):
         text = text.removesuffix(_SAVE).rstrip()
-    if not name:
-        await emit(Table((), tuple(_row_of(app, key) for key in TABLE_OF)))
+    if not name or name in KEYS:
+        await _list_settings(app, name, emit)
         return
     key = find_key(name, "/set")
     if key == "thinking" and text in _THOUGHTS:
@@ -68,6 +70,17 @@ async def change_settings(app: App, argument: str, emit: Emit) -> None:
     await emit(Table((), (_row_of(app, key),)))
     if is_saved:
         await _save(app, key, text, emit)
+
+
+async def _list_settings(app: App, group: str, emit: Emit) -> None:
+    """List the settings of a group; without one, those that are not built in, and the groups."""
+    plain = Settings()
+    keys = KEYS.get(group) or [one for one in TABLE_OF if _read_current(app.settings, one) != _read_current(plain, one)]
+    if keys:
+        await emit(Table((), tuple(_row_of(app, key) for key in keys)))
+    if not group:
+        await emit(Table((), tuple((f"{table}:", ", ".join(names)) for table, names in KEYS.items())))
+        await emit(Notice(app.words("set.more")))
 
 
 def _parse(key: str, text: str) -> Any:

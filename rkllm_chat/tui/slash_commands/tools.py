@@ -17,7 +17,7 @@ from ...chat.event_stream import Emit
 from ...chat.tool_calls import PreparedCall, RunningCalls
 from ...chat.tool_selection import compute_tool_budget, count_text_in_prompt, select_catalogue
 from ...core.errors import ConfigError, UsageError
-from ...core.events import Notice, Page, Table, ToolFinished, ToolStarted
+from ...core.events import Notice, Table, ToolFinished, ToolStarted
 from ...core.messages import Tool, ToolCall
 from ...core.private_files import explain_open_error
 from ...prompt.tool_catalogue import render_summary
@@ -133,7 +133,9 @@ def summarize_cost(app: App, on: int, every: int, signature_tokens: int) -> str:
     if catalogue.is_full:
         return words("tools.sum", on=on, all=every, tokens=tokens, time=time)
     level = words(f"tools.levels_{catalogue.level}")
-    costs = {"full": signature_tokens, "limit": compute_tool_budget(app.chat), "tokens": tokens, "time": time}
+    budget = compute_tool_budget(app.chat)
+    limit = words("tools.limit", tokens=budget) if budget else words("tools.none_in_full")
+    costs = {"full": signature_tokens, "limit": limit, "tokens": tokens, "time": time}
     return words("tools.short", on=on, all=every, level=level, **costs)
 
 
@@ -219,11 +221,7 @@ async def call_tool(app: App, argument: str, emit: Emit) -> None:
         runs.start(PreparedCall(0, tool, call), app.toolbox)
         async with aclosing(runs.stream_events()) as events:
             async for event in events:
-                if isinstance(event, ToolFinished) and event.result.status == "completed":
-                    event = ToolFinished(replace(event.result, text=""))  # the text follows in full
-                await emit(event)
-    if runs.results[0].text:
-        await emit(Page(runs.results[0].text))
+                await emit(replace(event, is_asked=True) if isinstance(event, ToolFinished) else event)
     await app.sandbox_access.offer()
 
 
