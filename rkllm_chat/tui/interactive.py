@@ -87,8 +87,8 @@ class InteractiveFrontend(TerminalFrontend):
 
     def submit(self, line: str) -> None:
         """Enter a line as if it had been typed; do nothing if it is empty."""
-        self.screen.line.buffer.text = line
-        if line:
+        if line:  # else what was typed during the start stays
+            self.screen.line.buffer.text = line
             self.screen.line.submit()
 
     def _echo(self, line: str) -> list[str]:

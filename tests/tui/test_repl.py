@@ -40,6 +40,13 @@ def test_ctrl_c_clears_a_line_hints_and_then_leaves(open_chat: OpenChat) -> None
     assert screen.wait_for_end() == 0
 
 
+def test_what_is_typed_during_the_start_stays_in_the_line(open_screen: OpenScreen, script: Callable[..., str]) -> None:
+    screen = open_screen("--no-servers", "--model", script("Hello."))
+    screen.say("good ", "good ")
+    screen.wait_for("Ctrl+D to exit")
+    screen.say("morning", "> good morning")
+
+
 @pytest.mark.parametrize("terminal", ["xterm", "dumb"])
 def test_a_message_on_the_command_line_begins_the_chat(
     terminal: str, open_screen: OpenScreen, script: Callable[..., str]

@@ -132,11 +132,10 @@ def summarize_cost(app: App, on: int, every: int, signature_tokens: int) -> str:
     time = words("tools.paid", time=format_seconds(time_s)) if time_s else ""
     if catalogue.is_full:
         return words("tools.sum", on=on, all=every, tokens=tokens, time=time)
-    level = words(f"tools.levels_{catalogue.level}")
-    budget = compute_tool_budget(app.chat)
-    limit = words("tools.limit", tokens=budget) if budget else words("tools.none_in_full")
-    costs = {"full": signature_tokens, "limit": limit, "tokens": tokens, "time": time}
-    return words("tools.short", on=on, all=every, level=level, **costs)
+    budget, level = compute_tool_budget(app.chat), words(f"tools.levels_{catalogue.level}")
+    limit = words("tools.limit" if budget else "tools.none_in_full", tokens=budget)
+    costs = {"full": signature_tokens, "limit": limit, "tokens": tokens, "level": level}
+    return words("tools.short", on=on, all=every, time=time, **costs)
 
 
 def _reset_usage_counts(app: App) -> str:
