@@ -27,7 +27,7 @@ from functools import partial, update_wrapper
 
 from rkllm_chat.mcp_client.process.start import SANDBOX_VARIABLE
 
-from . import api, counts, growth, oneshot, parts, prefill, servers
+from . import counts, growth, oneshot, parts, prefill, servers
 from .calls import scanner_speed
 from .card import write_card
 from .constrained import constrained_calls, grammar_costs
@@ -73,8 +73,6 @@ BENCHES: dict[str, Callable[[], list[Figure]]] = {
     "kills": journal_costs,
     "one-shot": oneshot.one_shot_calls,
     "tool-commands": oneshot.tool_commands,
-    "api-speed": api.api_speed,
-    "api-memory": api.api_memory,
     "api-mixed": mixed_requests,
 }
 LONG: dict[str, Callable[[float], list[Figure]]] = {"soak": long_soak}

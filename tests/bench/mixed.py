@@ -15,6 +15,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -22,17 +23,22 @@ from typing import Any
 
 import httpx
 
+from mcp_servers.serving import Served, serve
 from rkllm_chat.api_server.request_queue import MAX_OVERTAKEN
 from rkllm_chat.backends.shared.model_files import find_shipped_model
 
-from .api import KEPT, Server, ours, time_release
 from .figures import Figure, Goal
 from .real_model import MODEL_VARIABLE
+from .screen import resident_mb
 
 CLIENTS, REQUESTS = 4, int(os.environ.get("RKLLM_CHAT_BENCH_REQUESTS", "500"))
 TENTH = REQUESTS // 10
 RELEASES = 5
-TOKENS, LIMIT_S, MAX_TURNS = 6, 300.0, 4
+TOKENS, LIMIT_S, MAX_TURNS, CONTEXT = 6, 300.0, 4, 1024
+PREFILL_WORDS = 220
+"""Of four tokens each, which fit into the context."""
+KEPT = ("--states-mb", "4")
+"""States of other conversations are bounded by an option; here so that they are full before memory is measured."""
 TOOL = {
     "type": "function",
     "function": {
@@ -46,6 +52,16 @@ FORMAT = {"type": "json_schema", "json_schema": {"name": "sum", "schema": SCHEMA
 CHAT, TEXT, GENERATE, OLLAMA = "/v1/chat/completions", "/v1/completions", "/api/generate", "/api/chat"
 
 
+def base_url(server: Served) -> str:
+    return f"http://127.0.0.1:{server.port}"
+
+
+def serve_api(model: Path, home: Path, *options: str) -> AbstractContextManager[Served]:
+    """Run the API server with a model, on a free port."""
+    words = ("--no-token", "--model", str(model), "--context", str(CONTEXT), *options)
+    return serve("openai", *words, port_option="--port", env={**os.environ, "HOME": str(home)})
+
+
 @dataclass
 class Run:
     """What came of the requests, in the order in which they ended.
@@ -55,16 +71,16 @@ class Run:
         seconds: Time of each answer.
         overtaken: How many answers others had meanwhile.
         by_client: Seconds that each client waited.
-        memory: Bytes of the server after each answer.
+        memory: Megabytes of the server after each answer.
         files: Open files of the server after each answer.
     """
 
-    server: Server
+    server: Served
     statuses: Counter[str] = field(default_factory=Counter[str])
     seconds: list[float] = field(default_factory=list[float])
     overtaken: list[int] = field(default_factory=list[int])
     by_client: Counter[int] = field(default_factory=Counter[int])
-    memory: list[int] = field(default_factory=list[int])
+    memory: list[float] = field(default_factory=list[float])
     files: list[int] = field(default_factory=list[int])
     started: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -81,7 +97,7 @@ class Run:
             self.seconds.append(seconds)
             self.overtaken.append(overtaken)
             self.by_client[client] += round(1000 * seconds)
-            self.memory.append(self.server.read_memory())
+            self.memory.append(resident_mb(self.server.process.pid))
             self.files.append(len(list(Path(f"/proc/{self.server.process.pid}/fd").iterdir())))
 
 
@@ -91,7 +107,7 @@ class Client:
     def __init__(self, number: int, run: Run) -> None:
         self._number, self._run, self._random = number, run, random.Random(number)
         self._talk: list[dict[str, str]] = []
-        self._http = httpx.Client(base_url=run.server.url, timeout=LIMIT_S)
+        self._http = httpx.Client(base_url=base_url(run.server), timeout=LIMIT_S)
         kinds = (self.whole, self.stream, self.call, self.talk, self.ollama, self.raw, self.several, self.value)
         self._kinds: tuple[Callable[[str], str], ...] = (*kinds, self.leave, self.mistake)
 
@@ -152,15 +168,15 @@ def mixed_requests() -> list[Figure]:
     """Memory, drift and fairness over 500 mixed requests of four clients; a real model by RKLLM_CHAT_BENCH_MODEL."""
     model = Path(os.environ.get(MODEL_VARIABLE, "") or find_shipped_model())
     with tempfile.TemporaryDirectory() as folder:
-        with ours(model, Path(folder), *KEPT) as server:
+        with serve_api(model, Path(folder), *KEPT) as server:
             run = Run(server)
             clients = [threading.Thread(target=Client(number, run).work) for number in range(CLIENTS)]
             for client in clients:
                 client.start()
             for client in clients:
                 client.join()
-        with ours(model, Path(folder), "--max-waiting", "0") as server:
-            freed = [time_release(server.url, number) for number in range(RELEASES)]
+        with serve_api(model, Path(folder), "--max-waiting", "0") as server:
+            freed = [time_release(server, number) for number in range(RELEASES)]
     print(json.dumps({"model": model.name, "statuses": run.statuses, "clients_ms": run.by_client}))
     assert len(run.seconds) == REQUESTS and set(run.statuses) == {"200", "400", "left"}, run.statuses
     quarter = REQUESTS // 4
@@ -168,7 +184,7 @@ def mixed_requests() -> list[Figure]:
     most, least = max(run.by_client.values()), min(run.by_client.values())
     growth = median(run.memory[-TENTH:]) - median(run.memory[4 * TENTH : 5 * TENTH])
     return [
-        Figure("API, mixed: memory, last tenth of the requests over the fifth", growth / 1e6, "MB", goal=Goal(5)),
+        Figure("API, mixed: memory, last tenth of the requests over the fifth", growth, "MB", goal=Goal(5)),
         Figure("API, mixed: open files, at most", max(run.files), "", max(run.files[:TENTH]), "first tenth"),
         Figure("API, mixed: median, last quarter", median(last), "s", median(first), "second", Goal(1.5, "ratio")),
         Figure("API, mixed: longest answer", max(run.seconds), "s", median(run.seconds), "median"),
@@ -180,3 +196,21 @@ def mixed_requests() -> list[Figure]:
         ),
         Figure("API: the model is free after a client left, most of 5", max(freed), "s", goal=Goal(1.0)),
     ]
+
+
+def time_release(server: Served, number: int) -> float:
+    """Seconds from the end of a client, whose prompt is being evaluated, to a request that is not refused."""
+    body = {"messages": [{"role": "user", "content": f"{number + 100} " * PREFILL_WORDS}], "max_tokens": 1}
+    with httpx.Client(base_url=base_url(server), timeout=LIMIT_S) as client:
+        try:
+            answer = client.post("/v1/chat/completions", json=body, timeout=0.2)
+        except httpx.TimeoutException:  # by then a refusal would have been answered
+            pass
+        else:
+            raise AssertionError(f"the prompt was not being evaluated any more: {answer.text}")
+        left = time.perf_counter()
+        while True:
+            begun = time.perf_counter()
+            with client.stream("POST", "/v1/completions", json={"prompt": "x", "max_tokens": 1}) as response:
+                if response.status_code != 429:
+                    return begun - left

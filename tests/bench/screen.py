@@ -5,14 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[1]))  # the stage lies there
 
 from stage import Screen
 
@@ -42,8 +39,9 @@ def cpu_s(screen: Screen) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def resident_mb(screen: Screen) -> float:
-    text = Path(f"/proc/{screen.process.pid}/status").read_text(encoding="utf-8")
+def resident_mb(pid: int) -> float:
+    """Megabytes of memory that a process has now."""
+    text = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
     found = re.search(r"VmRSS:\s+(\d+) kB", text)
     assert found
     return int(found[1]) / 1024
@@ -57,10 +55,12 @@ def first_prompt() -> list[Figure]:
         with sit(arguments) as screen:
             screen.wait_until(lambda seen=screen: seen.lines()[-1:] == [">"], "the prompt")  # type: ignore[misc]
             figures.append(Figure(f"first prompt, {name}: CPU", cpu_s(screen), "s", goal=Goal(0.5)))
-            figures.append(Figure(f"first prompt, {name}: memory", resident_mb(screen), "MB", goal=Goal(60)))
+            figures.append(
+                Figure(f"first prompt, {name}: memory", resident_mb(screen.process.pid), "MB", goal=Goal(60))
+            )
             screen.wait_for("for commands, Ctrl+D to exit")
             figures.append(Figure(f"all is open, {name}: CPU", cpu_s(screen), "s"))
-            figures.append(Figure(f"all is open, {name}: memory", resident_mb(screen), "MB"))
+            figures.append(Figure(f"all is open, {name}: memory", resident_mb(screen.process.pid), "MB"))
     return figures
 
 

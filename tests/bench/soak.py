@@ -29,25 +29,9 @@ from .figures import Figure, Goal
 from .screen import resident_mb
 
 MODES = (
-    "crash-mid-call",
-    "invalid-utf8",
-    "hang-call",
-    "partial-then-die",
-    "huge-result",
-    "rpc-error",
-    "sigstop-self",
-    "deep-json",
-    "close-stdout-but-live",
-    "progress-flood",
-    "segv-mid-call",
-    "stderr-flood",
-    "late-reply",
-    "die-between-calls",
-    "result-no-content",
-    "structured-mismatch",
-    "pretty-json",
-    "markers",
-    "rpc-error-weird",
+    *("crash-mid-call", "invalid-utf8", "hang-call", "partial-then-die", "huge-result", "rpc-error", "sigstop-self"),
+    *("deep-json", "close-stdout-but-live", "progress-flood", "segv-mid-call", "stderr-flood", "late-reply"),
+    *("die-between-calls", "result-no-content", "structured-mismatch", "pretty-json", "markers", "rpc-error-weird"),
     "binary-garbage",
 )
 """So many that none is asked five times in two minutes: a server that dies as often is not started again by itself."""
@@ -116,7 +100,7 @@ class FaultyChat:
             begun = time.monotonic()
             self.take_turn()
             self.take_turn()
-            self.result.memory_mb.append((self.seconds, resident_mb(self._screen)))
+            self.result.memory_mb.append((self.seconds, resident_mb(self._screen.process.pid)))
             while (left := begun + every_s - time.monotonic()) > 0:
                 self._screen.read_some(time.monotonic() + left)
 
@@ -127,7 +111,7 @@ class FaultyChat:
         while time.monotonic() < end and before != (now := self._count()):
             before = now
             self._screen.wait_for_rest(1.0, most=1.0)
-        self.result.rest.append(Sample(self.seconds, resident_mb(self._screen), *before))
+        self.result.rest.append(Sample(self.seconds, resident_mb(self._screen.process.pid), *before))
 
     def _count(self) -> tuple[int, int]:
         """Open files of the program; processes."""
