@@ -43,46 +43,39 @@ GEMMA = (
     "{% endfor %}{{ '<start_of_turn>model\n' }}"
 )
 
-# TALK as the official templates write it, by hand. Where a row differs from its official template, it is said here.
-WRITTEN = {
-    "chatml": (
-        "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n"
-        "<|im_start|>assistant\nHello<|im_end|>\n<|im_start|>user\nBye<|im_end|>\n<|im_start|>assistant\n"
+# What llama.cpp calls the same template, the `bos` that it does not write, and what must be done to its text.
+SAME = {
+    "chatml": ("chatml", "", []),
+    "llama3": ("llama3", "<|begin_of_text|>", []),
+    "gemma": ("gemma", "<bos>", []),
+    "phi3": ("phi3", "", []),
+    # the official one has a blank before the reply, and the system text in the last user turn
+    "mistral": ("mistral-v3", "<s>", [(r"\[/INST\] ", "[/INST]")]),
+    "deepseek-r1": ("deepseek3", "<｜begin▁of▁sentence｜>", [("brief.\n\n", "brief."), (r"\Z", "<think>\n")]),
+    "internlm2": ("chatml", "<s>", []),
+    "minicpm": ("minicpm", "", []),
+    # the official one has a blank before the reply, and no line break at its end
+    "chatglm3": ("chatglm3", "", [(r"<\|assistant\|>\n ", "<|assistant|>\n"), (r"\Z", "\n")]),
+    "zephyr": ("zephyr", "", [(r"<\|endoftext\|>", "</s>")]),
+    "phi4": ("phi4", "", []),
+    "granite": ("granite", "", []),
+    "exaone": ("exaone4", "", []),
+    # the official one has a blank before the reply
+    "smolvlm": ("smolvlm", "", [(r"Be brief\.\n\n", "System: Be brief.<end_of_utterance>\n"), ("t: ", "t:")]),
+    # llama.cpp opens a finished reply twice
+    "hunyuan": (
+        "hunyuan-dense",
+        "<｜hy_begin▁of▁sentence｜>",
+        [("<｜hy_Assistant｜><｜hy_Assistant｜>", "<｜hy_Assistant｜>")],
     ),
+}
+
+# TALK as the official templates write it that llama.cpp does not have, by hand.
+WRITTEN = {
     # the official one goes on with `<think>\n` or an empty thought, by the size of the model
     "qwen3.5": (
         "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n"
         "<|im_start|>assistant\nHello<|im_end|>\n<|im_start|>user\nBye<|im_end|>\n<|im_start|>assistant\n"
-    ),
-    "llama3": (
-        "<|begin_of_text|><|start_header_id|>system<|end_header_id|>\n\nBe brief.<|eot_id|>"
-        "<|start_header_id|>user<|end_header_id|>\n\nHi<|eot_id|>"
-        "<|start_header_id|>assistant<|end_header_id|>\n\nHello<|eot_id|>"
-        "<|start_header_id|>user<|end_header_id|>\n\nBye<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n"
-    ),
-    "gemma": (
-        "<bos><start_of_turn>user\nBe brief.\n\nHi<end_of_turn>\n<start_of_turn>model\nHello<end_of_turn>\n"
-        "<start_of_turn>user\nBye<end_of_turn>\n<start_of_turn>model\n"
-    ),
-    "phi3": (
-        "<|system|>\nBe brief.<|end|>\n<|user|>\nHi<|end|>\n<|assistant|>\nHello<|end|>\n"
-        "<|user|>\nBye<|end|>\n<|assistant|>\n"
-    ),
-    # the official one has a blank before the reply, and the system text in the last user turn
-    "mistral": "<s>[INST] Be brief.\n\nHi[/INST]Hello</s>[INST] Bye[/INST]",
-    "deepseek-r1": (
-        "<｜begin▁of▁sentence｜>Be brief.<｜User｜>Hi<｜Assistant｜>Hello<｜end▁of▁sentence｜>"
-        "<｜User｜>Bye<｜Assistant｜><think>\n"
-    ),
-    "internlm2": (
-        "<s><|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n"
-        "<|im_start|>assistant\nHello<|im_end|>\n<|im_start|>user\nBye<|im_end|>\n<|im_start|>assistant\n"
-    ),
-    "minicpm": "Be brief.<用户>Hi<AI>Hello<用户>Bye<AI>",
-    # the official one has a blank before the reply, and no line break at its end
-    "chatglm3": "[gMASK]sop<|system|>\n Be brief.<|user|>\n Hi<|assistant|>\nHello<|user|>\n Bye<|assistant|>\n",
-    "zephyr": (
-        "<|system|>\nBe brief.</s>\n<|user|>\nHi</s>\n<|assistant|>\nHello</s>\n<|user|>\nBye</s>\n<|assistant|>\n"
     ),
     # the official one of the 31B model goes on with an empty thought
     "gemma4": (
@@ -90,52 +83,6 @@ WRITTEN = {
         "<|turn>user\nBye<turn|>\n<|turn>model\n"
     ),
     "phi4-mini": "<|system|>Be brief.<|end|><|user|>Hi<|end|><|assistant|>Hello<|end|><|user|>Bye<|end|><|assistant|>",
-    "phi4": (
-        "<|im_start|>system<|im_sep|>Be brief.<|im_end|><|im_start|>user<|im_sep|>Hi<|im_end|>"
-        "<|im_start|>assistant<|im_sep|>Hello<|im_end|><|im_start|>user<|im_sep|>Bye<|im_end|>"
-        "<|im_start|>assistant<|im_sep|>"
-    ),
-    "granite": (
-        "<|start_of_role|>system<|end_of_role|>Be brief.<|end_of_text|>\n"
-        "<|start_of_role|>user<|end_of_role|>Hi<|end_of_text|>\n"
-        "<|start_of_role|>assistant<|end_of_role|>Hello<|end_of_text|>\n"
-        "<|start_of_role|>user<|end_of_role|>Bye<|end_of_text|>\n<|start_of_role|>assistant<|end_of_role|>"
-    ),
-    "exaone": (
-        "[|system|]Be brief.[|endofturn|]\n[|user|]Hi\n[|assistant|]Hello[|endofturn|]\n[|user|]Bye\n[|assistant|]"
-    ),
-    # the official one has a blank before the reply
-    "smolvlm": (
-        "<|im_start|>System: Be brief.<end_of_utterance>\nUser: Hi<end_of_utterance>\n"
-        "Assistant:Hello<end_of_utterance>\nUser: Bye<end_of_utterance>\nAssistant:"
-    ),
-    "hunyuan": (
-        "<｜hy_begin▁of▁sentence｜>Be brief.<｜hy_place▁holder▁no▁3｜><｜hy_User｜>Hi"
-        "<｜hy_Assistant｜>Hello<｜hy_place▁holder▁no▁2｜><｜hy_User｜>Bye<｜hy_Assistant｜>"
-    ),
-}
-
-# What llama.cpp calls the same template, and what must be done to its text: it writes no `bos`.
-SAME = {
-    "chatml": ("chatml", [("", "")]),
-    "llama3": ("llama3", [("", "")]),
-    "gemma": ("gemma", [("", "")]),
-    "phi3": ("phi3", [("", "")]),
-    "mistral": ("mistral-v3", [(r"\[/INST\] ", "[/INST]")]),
-    "deepseek-r1": ("deepseek3", [("brief.\n\n", "brief."), (r"\Z", "<think>\n")]),
-    "internlm2": ("chatml", [("", "")]),
-    "minicpm": ("minicpm", [("", "")]),
-    "chatglm3": ("chatglm3", [(r"\A\[gMASK\]sop", ""), (r"<\|assistant\|>\n ", "<|assistant|>\n"), (r"\Z", "\n")]),
-    "zephyr": ("zephyr", [(r"<\|endoftext\|>", "</s>")]),
-    "phi4": ("phi4", [("", "")]),
-    "granite": ("granite", [("", "")]),
-    "exaone": ("exaone4", [("", "")]),
-    "smolvlm": (
-        "smolvlm",
-        [(r"\A<\|im_start\|>", ""), (r"\ABe brief\.\n\n", "System: Be brief.<end_of_utterance>\n"), ("t: ", "t:")],
-    ),
-    # llama.cpp opens a finished reply twice
-    "hunyuan": ("hunyuan-dense", [("<｜hy_Assistant｜><｜hy_Assistant｜>", "<｜hy_Assistant｜>")]),
 }
 
 TOKENS = [
@@ -163,31 +110,15 @@ def tokens_in(text: str) -> list[str]:
     return re.findall("|".join(map(re.escape, sorted(TOKENS, key=len, reverse=True))), text)
 
 
-def test_chatml_separates_control_tokens_and_texts() -> None:
-    assert render_chatml(TALK) == [
-        Piece("<|im_start|>system\n", special=True),
-        Piece("Be brief.", special=False),
-        Piece("<|im_end|>\n<|im_start|>user\n", special=True),
-        Piece("Hi", special=False),
-        Piece("<|im_end|>\n<|im_start|>assistant\n", special=True),
-        Piece("Hello", special=False),
-        Piece("<|im_end|>\n<|im_start|>user\n", special=True),
-        Piece("Bye", special=False),
-        Piece("<|im_end|>\n<|im_start|>assistant\n", special=True),
-    ]
-
-
 def test_each_family_writes_a_talk_as_its_official_template_does() -> None:
-    assert {name: text_of(family(TALK)) for name, family in TEMPLATES.items()} == WRITTEN
-
-
-@pytest.mark.parametrize("name", SAME)
-def test_llama_cpp_writes_a_talk_the_same_way(name: str) -> None:
-    theirs, changes = SAME[name]
-    text = write_with_llama_cpp(theirs)
-    for pattern, mended in changes:
-        text = re.sub(pattern, mended, text)
-    assert TEMPLATES[name].bos + text == WRITTEN[name]
+    """What others have written is the reference: llama.cpp, or the official template."""
+    written = dict(WRITTEN)
+    for name, (theirs, bos, changes) in SAME.items():
+        text = write_with_llama_cpp(theirs)
+        for pattern, mended in changes:
+            text = re.sub(pattern, mended, text)
+        written[name] = bos + text
+    assert {name: text_of(family(TALK)) for name, family in TEMPLATES.items()} == written
 
 
 def write_with_llama_cpp(template: str) -> str:
