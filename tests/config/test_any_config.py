@@ -121,13 +121,3 @@ def test_any_bytes_of_a_file_are_settings_or_an_error(name: str, data: bytes) ->
         path = Path(folder) / name
         path.write_bytes(data)
         judge(partial(read_settings, path, {}))
-
-
-def test_a_valid_structure_is_settings() -> None:
-    table = {
-        "chat": {"max_steps": 3},
-        "servers": [{"name": "a", "command": "b", "args": ["é", "\\"], "timeout_s": 1.5}],
-    }
-    found = judge(lambda: read_toml(write_toml(table), "here.toml", {}))
-    assert found is not None
-    assert (found.max_steps, found.servers[0].args, found.servers[0].timeout_s) == (3, ("é", "\\"), 1.5)

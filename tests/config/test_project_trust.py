@@ -15,7 +15,6 @@ import pytest
 
 import fork_server
 from rkllm_chat.config.files import TRUST_VARIABLE
-from rkllm_chat.config.loader import load_settings
 from rkllm_chat.config.project_trust import TrustStore, describe_start, is_loader_variable
 from rkllm_chat.config.servers import is_board
 from rkllm_chat.config.settings import ServerConfig
@@ -310,24 +309,6 @@ def test_a_dumb_terminal_is_asked_before_the_first_line(open_screen: OpenScreen,
     screen.wait_for("Hello.")
 
 
-def test_a_file_of_a_project_cannot_widen_the_policy(
-    stranger: Path, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(stranger)
-    for policy, name in (
-        ('[policy]\napprove = "all"', "policy.approve"),
-        ('[policy]\napprove = "read-only"', "policy.approve"),
-        ('[policy]\nallow = ["*"]', "policy.allow"),
-        ("[policy]\nmax_calls = 5000", "policy.max_calls"),
-        ('[rkllm]\nlibrary = "./evil.so"', "rkllm.library"),
-        ('[openai]\nkey_env = "HOME"', "openai.key_env"),
-        ("[chat]\nkeep_secrets = true", "keep_secrets"),
-    ):
-        write_config(stranger, policy=policy)
-        assert [key for _, key in load_settings(environment=environment).ignored] == [name]
-        assert load_settings("mcp_config.toml", environment).ignored == ()
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("entry", ['trust = "${T:-trusted}"', 'sandbox = "${T:-off}"'])
 def test_a_file_of_a_project_hides_no_choice_behind_a_variable(stranger: Path, program: Run, entry: str) -> None:
@@ -336,25 +317,6 @@ def test_a_file_of_a_project_hides_no_choice_behind_a_variable(stranger: Path, p
     for command in (("-p", "hi"), ("call-tool", "harbour.get_tide"), ("doctor",)):
         done = program(*command, code=None)
         assert f"servers[0].{key} is " in done.stdout + done.stderr and "Allowed: " in done.stdout + done.stderr
-
-
-def test_an_ignored_setting_is_a_notice_of_the_turn(stranger: Path, program: Run, script: Script) -> None:
-    write_config(stranger, policy='[policy]\napprove = "all"')
-    model = script(call_text("get_tide"), "So.")
-    arguments = ("-p", "tide?", "--model", model, "--no-servers", "--output-format", "json")
-    notices = json.loads(program(*arguments).stdout)["result"]["notices"]
-    assert any("policy.approve is ignored" in notice for notice in notices)
-
-
-@pytest.mark.parametrize("approve", ["ask", "none"])
-def test_a_file_of_a_project_may_narrow_the_policy(
-    approve: str, stranger: Path, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    own_config(environment, '[policy]\napprove = "ask"\ndeny = ["a"]\n')
-    write_config(stranger, policy=f'[policy]\napprove = "{approve}"\ndeny = ["b"]')
-    monkeypatch.chdir(stranger)
-    policy = load_settings(environment=environment).policy
-    assert (policy.approve, policy.deny) == (approve, ("a", "b"))
 
 
 @pytest.mark.slow

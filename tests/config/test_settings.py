@@ -309,11 +309,6 @@ def test_numbers_at_the_ends_of_their_ranges_are_read() -> None:
     assert (settings.max_steps, settings.generation.top_p, settings.generation.temperature) == (1, 1, 0)
 
 
-def test_keys_of_other_programs_in_a_json_file_are_ignored() -> None:
-    servers = from_json({"a": {"command": "x", "alwaysAllow": ["y"], "icon": {"src": 1}}}).servers
-    assert [server.command for server in servers] == ["x"]
-
-
 def test_a_path_with_a_blank_is_a_command_with_empty_args() -> None:
     text = '[[servers]]\nname = "a"\ncommand = "/opt/my server"\nargs = []'
     assert from_toml(text).servers[0].command == "/opt/my server"

@@ -191,11 +191,21 @@ def test_a_key_is_set_by_whom_the_table_says(table: str, key: str, places: dict[
             assert decision is (Decision.REFUSED if is_refused else permitted)
 
 
-@pytest.mark.parametrize("key", ["keep_secrets", "prefill_ahead", "keep_prefix"])
-def test_what_the_user_has_switched_off_stays_off(key: str, places: dict[Origin, Path]) -> None:
-    read(places, Origin.USER, "chat", key, value=False)
-    settings = read(places, Origin.PROJECT, "chat", key, value=True)
-    assert (getattr(settings, key), settings.ignored) == (False, (("mcp_config.toml", key),))
+@pytest.mark.parametrize(
+    ("table", "key", "own", "theirs"),
+    [
+        *(("chat", key, False, True) for key in ("keep_secrets", "prefill_ahead", "keep_prefix")),
+        ("policy", "approve", "none", "ask"),
+        ("policy", "max_calls", 3, 4),
+    ],
+)
+def test_what_the_user_has_restricted_stays_so(
+    table: str, key: str, own: Any, theirs: Any, places: dict[Origin, Path]
+) -> None:
+    read(places, Origin.USER, table, key, own)
+    settings = read(places, Origin.PROJECT, table, key, theirs)
+    name = key if table == "chat" else f"{table}.{key}"
+    assert (get(settings, table, key), settings.ignored) == (own, (("mcp_config.toml", name),))
 
 
 def make_server(key: str, value: Any = None) -> ServerConfig:

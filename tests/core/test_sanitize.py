@@ -100,34 +100,9 @@ def test_a_cleaned_json_document_has_the_same_value(text: str) -> None:
 
 
 PIECES = [
-    *(
-        "\x1b[31m",
-        "\x1b]52;c;aGk=\x07",
-        "\x1b]8;;u\x07",
-        "\x9b2J",
-        "\r",
-        "\r\n",
-        "\b",
-        "\u202e",
-        "\u2066",
-        "\ud83d",
-        "\x7f",
-    ),
-    *(
-        "\u200b",
-        "\u200d",
-        "\ufeff",
-        "\U000e0041",
-        "\u2028",
-        "\x85",
-        "❤\ufe0f",
-        "👩\u200d🔧",
-        "\\x1b",
-        "é",
-        "東",
-        "\t",
-        "\n",
-    ),
+    *("\x1b[31m", "\x1b]52;c;aGk=\x07", "\x1b]8;;u\x07", "\x9b2J", "\r", "\r\n", "\b", "\u202e", "\u2066", "\x7f"),
+    *("\ud83d", "\u200b", "\u200d", "\ufeff", "\U000e0041", "\u2028", "\x85", "❤\ufe0f", "👩\u200d🔧", "\\x1b"),
+    *("é", "東", "\t", "\n"),
 ]
 any_text = st.lists(st.sampled_from(PIECES) | st.text(), max_size=15).map("".join)
 letters = st.characters(categories=["L", "N", "P", "S", "Zs", "Mc"]).filter(lambda letter: not ZERO_WIDTH.match(letter))

@@ -178,7 +178,7 @@ def test_missing_sensors_and_npu_are_named(folder: Path, tmp_path: Path) -> None
 
 def test_gauges_of_an_npu_board_are_described(folder: Path, tmp_path: Path) -> None:
     files = {
-        "proc/meminfo": "MemTotal: 7812500 kB\nMemAvailable: 4882812 kB\nSwapTotal: 1953125 kB\nSwapFree: 1953125 kB\n",
+        "proc/meminfo": "MemTotal: 7812500 kB\nMemAvailable: 4882812 kB\nSwapTotal: 1953125 kB\nSwapFree: 1464844 kB\n",
         "proc/loadavg": "0.42 0.50 0.61 1/300 4242\n",
         "proc/uptime": "356460.00 1.0\n",
         "proc/rknpu/load": "NPU load:  Core0: 12%, Core1:  0%, Core2:  3%,\n",
@@ -203,7 +203,7 @@ def test_gauges_of_an_npu_board_are_described(folder: Path, tmp_path: Path) -> N
         {"celsius": {"soc-thermal": 45.3}},
         False,
     )
-    assert answers["get_memory"][0] == "5.0 GB of 8.0 GB memory is free, 0.0 GB of 2.0 GB swap is used."
+    assert answers["get_memory"][0] == "5.0 GB of 8.0 GB memory is free, 0.5 GB of 2.0 GB swap is used."
     assert answers["get_load"][0] == (
         f"Load 0.42 (1 min), 0.50 (5 min), 0.61 (15 min) on {os.cpu_count()} cores, up 4 days 3 hours."
     )

@@ -121,20 +121,6 @@ def test_runs_are_queued_in_order_and_a_cancelled_one_leaves_the_queue(stage: St
     ]
 
 
-@pytest.mark.slow  # progress is sent every two seconds
-def test_progress_is_repeated_while_a_run_goes_on(stage: Stage) -> None:
-    os.mkfifo(stage.home / "go")
-
-    async def play(call: Talk) -> None:
-        running = asyncio.create_task(call("execute_claude", prompt="wait for it"))
-        await call.wait_for_progress("claude runs")
-        await call.wait_for_progress("claude runs")
-        await asyncio.to_thread((stage.home / "go").write_text, "gone")
-        assert (await running)["success"]
-
-    stage.talk(play)
-
-
 def test_a_reset_holds_also_for_the_run_under_way(stage: Stage) -> None:
     os.mkfifo(stage.home / "go")
 

@@ -22,6 +22,8 @@ def folder(tmp_path: Path) -> Path:
     (shared / "notes/b.txt").write_text("東京\n", encoding="utf-8")
     (shared / "binary").write_bytes(b"a\0b")
     (shared / "empty").touch()
+    (shared / ".env").touch()
+    (shared / ".git").mkdir()
     (tmp_path / "secret").mkdir()
     (tmp_path / "secret/key.txt").write_text("secret", encoding="utf-8")
     (shared / "link-in").symlink_to(shared / "a.txt")
@@ -33,7 +35,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("path", ["", "notes/.."])
-def test_a_folder_is_listed_in_order_with_its_folders_marked(path: str, folder: Path) -> None:
+def test_a_folder_is_listed_in_order_with_its_folders_marked_and_nothing_hidden(path: str, folder: Path) -> None:
     names = ["a.txt", "binary", "empty", "folder-in/", "folder-out/", "link-in", "link-out", "loop", "notes/"]
     assert list_files(folder, path) == (names, False)
 
@@ -124,13 +126,6 @@ def test_a_folder_of_secrets_cannot_be_shared(tmp_path: Path) -> None:
     for folder in (tmp_path / ".ssh", key.parent):
         with pytest.raises(FileError, match="secrets"):
             list_files(folder, "")
-
-
-def test_hidden_files_are_not_listed(folder: Path) -> None:
-    (folder / ".git").mkdir()
-    (folder / ".env").touch()
-    names = ["a.txt", "binary", "empty", "folder-in/", "folder-out/", "link-in", "link-out", "loop", "notes/"]
-    assert list_files(folder, "") == (names, False)
 
 
 def test_a_folder_that_is_a_link_can_be_shared(folder: Path) -> None:

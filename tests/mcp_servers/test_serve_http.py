@@ -235,14 +235,6 @@ def test_on_all_addresses_it_answers_to_the_machines_name_and_the_address_called
     assert status_of(guarded, address=address, Authorization=f"Bearer {TOKEN}", Host=host) == status
 
 
-def test_our_client_sends_the_token_of_its_configuration(guarded: Served, tmp_path: Path) -> None:
-    url = f"http://127.0.0.1:{guarded.port}/mcp"
-    server = ServerConfig("board", url=url, headers={"Authorization": f"Bearer {TOKEN}"}, transport="http")
-    assert ask_box(tmp_path, server, "6 * 7") == ["6 * 7 = 42"]
-    (refusal,) = ask_box(tmp_path, ServerConfig("board", url=url, transport="http"), "6 * 7")
-    assert "login" in refusal
-
-
 def test_a_token_that_cannot_be_stored_is_made_for_the_run(start: Serve, environment: dict[str, str]) -> None:
     state = Path(environment["HOME"]) / ".local/state/rkllm-chat"
     state.mkdir(parents=True)

@@ -33,19 +33,8 @@ from rkllm_chat.storage.session_records import (
 RESULT = ToolResult("box", "depth", {"at": "Husum", "metres": [1, 2.5]}, "completed", "2 m", 0.25, {"depth": 2})
 RECORDS: tuple[Record, ...] = (
     Setup(
-        "0.1",
-        "a.gguf",
-        "llama",
-        "gguf:12",
-        4096,
-        "/home/anna",
-        "ab",
-        {"max_steps": 8},
-        (Tool("depth", "Deep?"),),
-        "",
-        "qwen3",
-        "hermes",
-        ("hermes",),
+        *("0.1", "a.gguf", "llama", "gguf:12", 4096, "/home/anna", "ab", {"max_steps": 8}),
+        *((Tool("depth", "Deep?"),), "", "qwen3", "hermes", ("hermes",)),
     ),
     Message("user", "深さは?\u2028 \u2029\x85 and\x0b more"),
     Message("assistant", "[TOOL_CALL]…"),
@@ -93,23 +82,6 @@ def test_records_are_read_as_they_were_written(shelf: SessionDirectory, said: li
     assert all(begun - 0.001 <= entry.at <= time.time() for entry in contents.entries)
     assert (contents.damaged_lines, contents.torn_line, said) == (0, b"", [])
     assert file_of(shelf, name).read_bytes().count(b"\n") == len(RECORDS)
-
-
-def test_files_are_private_under_any_umask(shelf: SessionDirectory, said: list[str]) -> None:
-    before = os.umask(0)
-    try:
-        path = file_of(shelf, write_all(shelf, RECORDS, said))
-    finally:
-        os.umask(before)
-    assert [stat.S_IMODE(one.stat().st_mode) for one in (path, path.parent, path.parents[1])] == [0o600, 0o700, 0o700]
-
-
-def test_permissions_of_others_are_removed(shelf: SessionDirectory, said: list[str]) -> None:
-    path = file_of(shelf, write_all(shelf, RECORDS, said))
-    path.chmod(0o644)
-    path.parent.chmod(0o755)
-    shelf.read(path.stem)
-    assert [stat.S_IMODE(one.stat().st_mode) for one in (path, path.parent)] == [0o600, 0o700]
 
 
 @pytest.mark.slow
@@ -187,13 +159,6 @@ def test_a_damaged_line_is_counted_and_the_others_are_read(
     records = [entry.record for entry in contents.entries]
     good = [Message("user", "x")] * (2 if b"text" in line and not damaged else 1)
     assert (records, contents.damaged_lines) == ([*RECORDS, *good], damaged)
-
-
-def test_members_of_a_later_release_are_ignored(shelf: SessionDirectory, said: list[str]) -> None:
-    name = write_all(shelf, RECORDS, said)
-    path = file_of(shelf, name)
-    path.write_bytes(path.read_bytes() + GOOD.replace(b'"x"', b'"x","mood":"fine"') + b"\n")
-    assert records_of(shelf, name)[-1] == Message("user", "x")
 
 
 def test_values_that_json_cannot_hold_are_written_as_text(shelf: SessionDirectory, said: list[str]) -> None:
