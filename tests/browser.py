@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import subprocess
-from base64 import b64decode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -75,10 +74,6 @@ class Page:
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=True)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])
-
-    def photograph(self) -> bytes:
-        """Return a PNG of the whole page."""
-        return b64decode(self.call("Page.captureScreenshot", captureBeyondViewport=True)["data"])
 
     def _receive(self) -> dict[str, Any]:
         message: dict[str, Any] = json.loads(self._socket.recv(timeout=LIMIT_S))

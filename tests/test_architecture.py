@@ -56,21 +56,9 @@ ONE_SHOT_PACKAGES = {  # of which `call-tool` may import modules
     *("mcp_client", "mcp_client.direct", "mcp_client.process", "mcp_client.protocol", "mcp_client.transports"),
 }
 ONE_SHOT_MODULES = (  # of the standard library that `call-tool` may import, with all that these import
-    *(
-        "__future__",
-        "ast",
-        "collections",
-        "contextlib",
-        "dataclasses",
-        "difflib",
-        "enum",
-        "errno",
-        "functools",
-        "ipaddress",
-        "json",
-    ),
-    *("math", "os", "re", "runpy", "select", "shlex", "signal", "stat", "struct", "time", "types", "typing"),
-    *("urllib.parse", "encodings.ascii", "encodings.utf_8_sig"),
+    *("__future__", "ast", "collections", "contextlib", "dataclasses", "difflib", "enum", "errno", "functools"),
+    *("ipaddress", "json", "math", "os", "re", "runpy", "select", "shlex", "signal", "stat", "struct", "time"),
+    *("types", "typing", "urllib.parse", "encodings.ascii", "encodings.utf_8_sig"),
 )
 
 

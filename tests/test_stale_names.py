@@ -18,24 +18,10 @@ LIKE_OURS = re.compile(r"_\w+|[a-z]\w*_\w+|[A-Z]\w*[a-z]\w*|[A-Z]+_\w+|(?!.*\.(?
 RAISED = re.compile(r"\b(?:[Rr]aises|raising) ([A-Z]\w+)(?:,? (?:or|and) ([A-Z]\w+))?")
 RAISES_SECTION = re.compile(r"^ *Raises:\n((?:(?: +.*)?\n)+)", re.MULTILINE)
 NOT_OURS = {
-    *(
-        "server__tool",
-        "server__name",
-        "server_tool",
-        "a__b",
-        "entity_name",
-        "snake_case",
-        "zh_TW",
-        "get_tide",
-    ),  # examples of names
-    *(
-        "rkllm_NAME",
-        "rknn_NAME",
-        "rkllm_chat.KIND",
-        "commands.NAME",
-        "ID.torn",
-        "ID.media",
-    ),  # the part in capitals varies
+    # examples of names
+    *("server__tool", "server__name", "server_tool", "a__b", "entity_name", "snake_case", "zh_TW", "get_tide"),
+    # the part in capitals varies
+    *("rkllm_NAME", "rknn_NAME", "rkllm_chat.KIND", "commands.NAME", "ID.torn", "ID.media"),
     *("TokenStorage", "apply_chat_template", "preexec_fn", "engine.n_tokens", "Llama.generate"),  # of libraries
     *("multimodal_model_demo", "num_ctx", "tool_request"),  # of other programs, of model text
     "call_end",  # a group of a regular expression

@@ -135,14 +135,14 @@ def test_a_sum_is_recognized_by_its_signs() -> None:
     calculate = Tool("calculate", "", {}, "board")
     sums = ["12 * 34", "12 times 34", "513.10-84082 =?", "3加5等于多少", "12 かける 34は", "算一下64665/570"]
     sums += ("64665/570を計算して", "(8223-875.288)/55", "9 less 8258", "663.0 x 52801.90")
-    others = (
+    others = [
         "how many times 3 people came",
         "今天加3个人",
         "on 2026-11-21",
         "11/21/2026",
         "see notes/3-4.txt",
         "v1.2-3",
-    )
+    ]
     assert [said for said in sums if rank_tools(ToolIndex([calculate, LOG]), said, {}) != [calculate]] == []
     assert [said for said in others if rank_tools(ToolIndex([calculate, LOG]), said, {})] == []
 
