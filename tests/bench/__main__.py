@@ -37,9 +37,8 @@ from .llama_source import FOLDER_VARIABLE
 from .mixed import mixed_requests
 from .npu import npu_costs
 from .real_model import real_model_speed
-from .screen import first_prompt, streamed_token, typed_key
+from .screen import first_prompt, markdown_speed, streamed_token, typed_key
 from .soak import long_soak
-from .terminal import markdown_speed
 from .turns import turn_speed
 from .warm import second_start
 

@@ -1,13 +1,21 @@
-"""What a measurement gives: a figure of ours, its reference from the same run, and the goal it is held against."""
+"""What a measurement gives: a figure of ours, its reference from the same run, and the goal it is held against.
+
+And how long work takes, several ways in turn, so that what else the machine does slows each of them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any, Literal
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, TypeVar
 
 COLUMNS = ("what", "ours", "reference", "ratio", "goal", "met")
 WIDTHS = (58, 13, 34, 8, 16, 4)
+
+
+Way = TypeVar("Way")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -52,17 +60,7 @@ class Figure:
         return value >= self.goal.value if self.goal.least else value <= self.goal.value
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "what": self.what,
-            "ours": self.ours,
-            "unit": self.unit,
-            "reference": self.reference,
-            "against": self.against,
-            "ratio": self.ratio,
-            "goal": str(self.goal) if self.goal else None,
-            "met": self.is_met,
-            "note": self.note,
-        }
+        return {**asdict(self), "goal": str(self.goal) if self.goal else None, "ratio": self.ratio, "met": self.is_met}
 
     def cells(self) -> tuple[str, ...]:
         """The row as text, a cell for each of COLUMNS."""
@@ -81,3 +79,20 @@ def lay_out(rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
     for first, *rest in rows:
         cells = (f"{cell:>{width}}" for cell, width in zip(rest, WIDTHS[1:], strict=True))
         yield " ".join([f"{first:<{WIDTHS[0]}}", *cells]).rstrip()
+
+
+def seconds(work: Callable[[], object]) -> float:
+    begun = time.perf_counter()
+    work()
+    return time.perf_counter() - begun
+
+
+def in_turn(ways: Mapping[Way, Callable[[], Result]], runs: int, warms_up: bool = True) -> dict[Way, list[Result]]:
+    """What each way gives, run after run. A first run that only fills caches does not count, if `warms_up`."""
+    found: dict[Way, list[Result]] = {way: [] for way in ways}
+    for number in range(runs + warms_up):
+        for way, run in ways.items():
+            result = run()
+            if number >= warms_up:
+                found[way].append(result)
+    return found

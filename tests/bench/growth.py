@@ -19,8 +19,7 @@ from rkllm_chat.chat.context import build_prompt
 from rkllm_chat.chat.conversation import Conversation
 
 from .chats import LINE, make_chat, run_turn
-from .figures import Figure, Goal
-from .timing import in_turn
+from .figures import Figure, Goal, in_turn
 
 RUNS = 9
 MANY_LINES = 11

@@ -16,8 +16,7 @@ from typing import Any
 
 from rkllm_chat.config.files import TRUST_VARIABLE
 
-from .figures import Figure, Goal
-from .timing import in_turn, seconds
+from .figures import Figure, Goal, in_turn, seconds
 
 RUNS = 7
 PLAIN = ["-I", "-S"]

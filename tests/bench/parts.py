@@ -19,8 +19,7 @@ from rkllm_chat.config.settings import Generation
 from rkllm_chat.core.events import Usage
 from rkllm_chat.core.messages import Message
 
-from .figures import Figure, Goal
-from .timing import seconds
+from .figures import Figure, Goal, seconds
 
 
 def cpu_of(arguments: Sequence[str]) -> float:

@@ -22,8 +22,7 @@ from rkllm_chat.config.settings import Generation
 from rkllm_chat.core.events import Usage
 from rkllm_chat.core.messages import Message
 
-from .figures import Figure, Goal
-from .timing import in_turn
+from .figures import Figure, Goal, in_turn
 
 MODEL_VARIABLE = "RKLLM_CHAT_BENCH_MODEL"
 RUNS, TOKENS, CONTEXT = 5, 32, 512

@@ -1,4 +1,4 @@
-"""What a person at a terminal pays: the first prompt, and each token that is shown. The program runs as a process."""
+"""What a person at a terminal pays: the first prompt, each token that is shown, and a growing answer."""
 
 from __future__ import annotations
 
@@ -9,8 +9,13 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from io import StringIO
 from pathlib import Path
 
+from rich.console import Console
+from rich.markdown import Markdown
+
+from rkllm_chat.tui.markdown import Growing
 from stage import Screen
 
 from .figures import Figure, Goal
@@ -18,6 +23,16 @@ from .figures import Figure, Goal
 REPLY = "".join(f"Well met, you who read line {number}. " for number in range(120)) + "\n\nThat was all."
 PIECE = 4
 KEYS = "What did I say of the ships, and how many of them were there then?"
+PROSE = "The **quick** fox jumps over `the lazy` dog, and *on it goes* for a [while](https://a.example). " * 5 + "\n\n"
+CODE = "def area(width, height):\n    '''In cells.'''\n    return width * height  # no border\n\n"
+TEXTS = {
+    "prose": PROSE,
+    "Chinese": "这是一个很长的段落，没有空格，也没有**换行**符，只有标点符号。" * 8 + "\n\n",
+    "code": "```python\n" + CODE * 2000,
+    "a table": "| a | b |\n|---|---|\n" + "| one cell | **another** |\n" * 5000,
+    "open marks": "*a _b `c [d " * 20,
+}
+SIZE, LOOKED_AT, SEEN = 100_000, 10_000, 2048
 
 
 @contextmanager
@@ -108,3 +123,36 @@ def type_keys(screen: Screen, keys: str) -> tuple[float, float]:
     screen.type("\x03")
     screen.wait_for_prompt()
     return spent_s, max(waits)
+
+
+def markdown_speed() -> list[Figure]:
+    """100 kB in pieces of four characters, 10 kB with the tail after each; rich shows 2 kB again for each piece."""
+    rows: list[Figure] = []
+    for name, text in TEXTS.items():
+        whole = (text * (SIZE // len(text) + 1))[:SIZE]
+        feed, look = growing_cost(whole, 10**9), growing_cost(whole[:LOOKED_AT], 1)
+        again = rich_cost(whole[:SEEN])
+        rows.append(Figure(f"markdown, {name}, of a piece", feed, "us"))
+        rows.append(Figure(f"markdown, {name}, of a piece with its tail", look, "us", again, "rich, 2 kB"))
+    return rows
+
+
+def growing_cost(text: str, look_every: int) -> float:
+    """Microseconds for each piece, where the tail is asked for after every so many."""
+    growing = Growing(80, color=True)
+    begun = time.perf_counter()
+    for number, at in enumerate(range(0, len(text), PIECE), 1):
+        growing.feed(text[at : at + PIECE])
+        if number % look_every == 0:
+            growing.tail()
+    growing.close()
+    return (time.perf_counter() - begun) / (len(text) / PIECE) * 1e6
+
+
+def rich_cost(text: str) -> float:
+    """Microseconds to show the text once."""
+    console = Console(file=StringIO(), force_terminal=True, width=80)
+    begun = time.perf_counter()
+    for _ in range(5):
+        console.print(Markdown(text))
+    return (time.perf_counter() - begun) / 5 * 1e6

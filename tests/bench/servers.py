@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -39,8 +39,7 @@ from rkllm_chat.core.protocols import ProgressCallback
 from rkllm_chat.mcp_client.toolbox import Toolbox
 from stage import call_text
 
-from .figures import Figure, Goal
-from .timing import seconds
+from .figures import Figure, Goal, in_turn, seconds
 
 PIECE = 1 << 18
 WRITER = """
@@ -174,13 +173,13 @@ async def take_turn(calls: int, writing_s: float = 0, starts_early: bool = True)
 Call = Callable[[], Awaitable[Any]]
 Open = Callable[[Path], AbstractAsyncContextManager[Call]]
 """Starts a server, lists its tools, and gives a call of one of them."""
-Measure = Callable[[Path, str], Awaitable[float]]
+Measure = Callable[[Path, str], Coroutine[Any, Any, float]]
 """Takes a folder, and a way of WAYS."""
 
 
 def overhead() -> list[Figure]:
     """Calls one after another, and the way to the first list, over standard input and output; the median of each."""
-    call, start = (asyncio.run(in_turn(measure, "ours", "sdk")) for measure in (time_call, time_start))
+    call, start = (find_least(measure, "ours", "sdk") for measure in (time_call, time_start))
     what = "a stdio server from its start to its list of tools"
     return [
         Figure("one call over stdio", call[0] * 1e6, "us", call[1] * 1e6, "the SDK's client"),
@@ -190,7 +189,7 @@ def overhead() -> list[Figure]:
 
 def sandbox() -> list[Figure]:
     """A server from its start to its list of tools, and a call, in a sandbox and without one."""
-    start, call = (asyncio.run(in_turn(measure)) for measure in (time_start, time_call))
+    start, call = (find_least(measure, "on", "off") for measure in (time_start, time_call))
     return [
         Figure("a server in a sandbox, from its start to its list", start[0] * 1e3, "ms", start[1] * 1e3, "without"),
         Figure("what the sandbox adds to that", (start[0] - start[1]) * 1e3, "ms", goal=Goal(100)),
@@ -198,13 +197,11 @@ def sandbox() -> list[Figure]:
     ]
 
 
-async def in_turn(measure: Measure, one: str = "on", other: str = "off") -> tuple[float, float]:
-    """Both three times in turn, the least of each."""
-    spent: list[tuple[float, float]] = []
-    with tempfile.TemporaryDirectory() as folder:
-        for _ in range(3):
-            spent.append((await measure(Path(folder), one), await measure(Path(folder), other)))
-    return min(pair[0] for pair in spent), min(pair[1] for pair in spent)
+def find_least(measure: Measure, *ways: str) -> list[float]:
+    """Each way three times in turn, the least of each."""
+    with tempfile.TemporaryDirectory() as name:
+        runs = {way: lambda way=way: asyncio.run(measure(Path(name), way)) for way in ways}
+        return [min(found) for found in in_turn(runs, 3, warms_up=False).values()]
 
 
 async def time_start(folder: Path, way: str) -> float:

@@ -28,10 +28,9 @@ from rkllm_chat.config.settings import Generation, Settings
 from rkllm_chat.core import i18n as language
 from rkllm_chat.core.events import Text, TurnEnded
 
-from .figures import Figure, Goal
+from .figures import Figure, Goal, in_turn
 from .llama_source import NotBuiltError, find_llama_bench, generate
 from .random_model import write_random_model
-from .timing import in_turn
 
 RUNS, SMALL_RUNS = 7, 15
 TOKENS, SMALL_TOKENS = 64, 400

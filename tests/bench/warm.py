@@ -20,9 +20,8 @@ from rkllm_chat.backends.shared.model_files import find_shipped_model
 from rkllm_chat.config.settings import Generation
 from rkllm_chat.core.messages import Message
 
-from .figures import Figure, Goal
+from .figures import Figure, Goal, in_turn, seconds
 from .random_model import write_random_model
-from .timing import in_turn, seconds
 
 TOKENS = 1500  # of system text and tools
 CONTEXT = 4096
