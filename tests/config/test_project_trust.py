@@ -74,9 +74,8 @@ def test_a_fresh_clone_of_ours_chats_with_its_board_at_once(
     screen = open_screen("--model", script(call_text("calculate", expression="6 * 7"), "It is 42."))
     screen.wait_for("Servers: board.")
     screen.wait_for_prompt()
-    screen.type("six times seven?\r")
-    screen.wait_for("It is 42.")
-    assert not any("y/N" in line or "ignored" in line for line in screen.lines())
+    lines = screen.enter("six times seven?", "It is 42.")
+    assert not any("y/N" in line or "ignored" in line for line in lines)
 
 
 @pytest.mark.parametrize(
@@ -169,11 +168,8 @@ def test_a_server_that_the_user_added_needs_no_question(
     screen = open_screen("--model", script("Hello."))
     screen.wait_for("Servers: made, board.")
     screen.wait_for_prompt()
-    screen.type(f"/mcp add harbour -- {sys.executable} {' '.join(ARGS)}\r")
-    screen.wait_for("harbour  connected  1 tool")
-    screen.wait_for_prompt()
-    screen.type("\x04")
-    assert screen.wait_for_end() == 0
+    screen.enter(f"/mcp add harbour -- {sys.executable} {' '.join(ARGS)}", "harbour  connected  1 tool")
+    screen.leave()
     assert json.loads(program("call-tool", "harbour.get_tide").stdout)["ok"]
     write_config(stranger, "", "[chat]\nmax_steps = 3")  # the same entry again, in a file of somebody else's
     assert json.loads(program("call-tool", "harbour.get_tide").stdout)["ok"]
@@ -240,29 +236,11 @@ args = ["-y", "some-server"]
     screen.type("n")
     screen.wait_for_end_of_line("Decide about each of them? [y/N]")
     screen.type("y")
-    screen.wait_for_end_of_line(START)
-    shown = screen.lines()
-    asked = max(number for number, line in enumerate(shown) if "wants to start the MCP server odd" in line)
-    assert shown[asked:] == [
-        "mcp_config.toml in this folder wants to start the MCP server odd,"
-        " which you have not approved (or which has changed):",
-        f'  command = "{stranger}/run/it"',
-        '  args = "-c" "sudo\\u202e x" "--all=/" "two words"',
-        f'  cwd = "{stranger}/run"',
-        '  env = "LD_PRELOAD=./a.so" "PATH=." "TOKEN=********"',
-        '  sandbox = "none: RKLLM_CHAT_SANDBOX=off"',
-        "  ! its program is a file of this folder",
-        "  ! it runs without a sandbox: it can read and change all your files and use the network",
-        "  ! / contains all your files",
-        "  ! LD_PRELOAD can inject code into programs",
-        "  ! PATH can inject code into programs",
-        "  You are not asked again when the contents of its programs and scripts change.",
-        START,
-    ]
+    shown = screen.wait_for_end_of_line(START)
+    assert '  args = "-c" "sudo\\u202e x" "--all=/" "two words"' in shown
+    assert '  env = "LD_PRELOAD=./a.so" "PATH=." "TOKEN=********"' in shown
     assert b"hidden-in-here" not in screen.bytes
-    screen.type("n")
-    screen.wait_for("wants to start the MCP server newest")
-    screen.wait_for("! it downloads a program whose version is not pinned")
+    screen.say("n", "wants to start the MCP server newest")
 
 
 def has_questions(screen: Screen, count: int) -> bool:
@@ -303,10 +281,8 @@ def test_a_variable_that_makes_programs_load_code_is_known(name: str) -> None:
 def test_a_dumb_terminal_is_asked_before_the_first_line(open_screen: OpenScreen, script: Script) -> None:
     screen = open_screen("--model", script("Hello."), TERM="dumb", size=(1000, 30))
     screen.wait_for(START)
-    screen.type("y\r")
-    screen.wait_for("Servers: harbour.")
-    screen.type("hi\r")
-    screen.wait_for("Hello.")
+    screen.say("y\r", "Servers: harbour.")
+    screen.say("hi\r", "Hello.")
 
 
 @pytest.mark.slow
@@ -336,22 +312,16 @@ def test_rules_of_the_chat_are_stored_for_their_folder(
     assert status() == ["declined"]
     screen = open_screen(*own)
     screen.wait_for_prompt()
-    screen.type("/permissions allow harbour__get_tide\r")
-    screen.wait_for("allowed  harbour__get_tide")
-    screen.wait_for_prompt()
-    screen.type("\x04")
-    assert screen.wait_for_end() == 0
+    screen.enter("/permissions allow harbour__get_tide", "allowed  harbour__get_tide")
+    screen.leave()
     assert status() == ["completed"]
     elsewhere = stranger.parent / "elsewhere"
     elsewhere.mkdir()
     assert status(elsewhere) == ["declined"]
     screen = open_screen(*own)
     screen.wait_for_prompt()
-    screen.type("/permissions forget harbour__get_tide\r")
-    screen.wait_for("default  ask")
-    screen.wait_for_prompt()
-    screen.type("\x04")
-    assert screen.wait_for_end() == 0
+    screen.enter("/permissions forget harbour__get_tide", "default  ask")
+    screen.leave()
     assert status() == ["declined"]
 
 

@@ -68,9 +68,7 @@ def test_the_chat_names_the_skipped_entry_and_the_original_name(
     screen = open_screen("--config", "mcp.json", "--model", script("Hello."))
     screen.wait_for('mcp.json:4: server "odd" is skipped')
     screen.wait_for("Servers: My-Weather.")
-    screen.type("/mcp list\r")
-    screen.wait_for("My-Weather (My Weather)")
-    screen.wait_for("skipped")
+    screen.say("/mcp list\r", "My-Weather (My Weather)", "skipped")
     screen.wait_for("\"autoApprove: echo\" of server 'My-Weather' has no effect")
 
 

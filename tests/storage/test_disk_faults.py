@@ -57,12 +57,8 @@ def talk(screen: Screen) -> list[str]:
     """Says something, has it answered, and leaves; gives what was on the screen."""
     screen.wait_for("Type /help", 60)
     screen.wait_for_prompt()
-    screen.type("Go!\r")
-    screen.wait_for("Done.", 30)
-    screen.wait_for_prompt()
-    lines = screen.lines()
-    screen.type("\x04")
-    assert screen.wait_for_end(30) == 0
+    lines = screen.enter("Go!", "Done.")
+    screen.leave()
     return lines
 
 
