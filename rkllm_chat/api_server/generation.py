@@ -216,8 +216,7 @@ class ReplyGenerator:
         )
         self._is_constrained = grammar is not None
         self._backend = RequestBackend(backend, request.stop_sequences, grammar, value, request.prefix, request.scores)
-        known, history = self._histories.find(request.messages)
-        self._known_tokens = self._histories.count_tokens(request.messages)
+        known, history, self._known_tokens = histories.find(request.system, request.messages)
         history = (*history, *build_history(request.messages, call_format)[known:])
         last_reply = max((i for i, message in enumerate(history) if message.role == "assistant"), default=-1)
         self._new = history[last_reply + 1 :]
@@ -392,7 +391,7 @@ class ReplyGenerator:
         reply = ClientMessage("assistant", "".join(self._text), tuple(self._calls))
         last = self._backend.usages[-1] if self._backend.usages else Usage()
         tokens = last.prompt_tokens + last.generated_tokens
-        self._histories.remember([*self._request.messages, reply], history, tokens)
+        self._histories.remember(self._request.system, [*self._request.messages, reply], history, tokens)
 
 
 async def generate_replies(

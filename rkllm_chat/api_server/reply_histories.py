@@ -25,31 +25,21 @@ class ReplyHistories:
         self._tokens: dict[bytes, int] = {}
         self._characters = 0
 
-    def find(self, messages: Sequence[ClientMessage]) -> tuple[int, tuple[Message, ...]]:
-        """Return how many messages, up to a reply, are known, and their history; 0 and () if none are."""
-        index = self._find_last(messages)
-        return (index + 1, self._histories[_digest(messages)[index]]) if index >= 0 else (0, ())
+    def find(self, system: str, messages: Sequence[ClientMessage]) -> tuple[int, tuple[Message, ...], int]:
+        """Return how many messages, up to a reply, are known, their history and its tokens; 0, () and 0 if none are.
 
-    def count_tokens(self, messages: Sequence[ClientMessage]) -> int:
-        """Return how many tokens the known beginning of a conversation had; 0 if none of it is known.
-
-        Who sends it knows what it says. What else the cache has may be of another client.
+        Who sends the beginning of a conversation knows what it says. What else the cache has may be of another client.
         """
-        index = self._find_last(messages)
-        return self._tokens[_digest(messages)[index]] if index >= 0 else 0
-
-    def _find_last(self, messages: Sequence[ClientMessage]) -> int:
-        """Return the index of the last reply up to which a conversation is known; -1 if there is none."""
-        digests = _digest(messages)
+        digests = _digest(system, messages)
         for index in reversed(range(len(messages))):
-            if messages[index].role == "assistant" and digests[index] in self._histories:
-                self._histories.move_to_end(digests[index])
-                return index
-        return -1
+            if messages[index].role == "assistant" and (digest := digests[index]) in self._histories:
+                self._histories.move_to_end(digest)
+                return index + 1, self._histories[digest], self._tokens[digest]
+        return 0, (), 0
 
-    def remember(self, messages: Sequence[ClientMessage], history: Sequence[Message], tokens: int) -> None:
+    def remember(self, system: str, messages: Sequence[ClientMessage], history: Sequence[Message], tokens: int) -> None:
         """Remember the history of a conversation that ends with a reply, and how many tokens it has."""
-        digest = _digest(messages)[-1]
+        digest = _digest(system, messages)[-1]
         self._tokens[digest] = tokens
         self._characters -= _count_characters(self._histories.pop(digest, ()))
         self._histories[digest] = tuple(history)
@@ -60,13 +50,12 @@ class ReplyHistories:
             self._characters -= _count_characters(oldest)
 
 
-def _digest(messages: Sequence[ClientMessage]) -> list[bytes]:
-    """Return for each message a digest of the conversation up to it."""
+def _digest(system: str, messages: Sequence[ClientMessage]) -> list[bytes]:
+    """Return for each message a digest of the conversation up to it, which begins with its system text."""
     digests = [b""]
-    for message in messages:
-        text = describe_messages([message])
+    for text in (system, *(describe_messages([message]) for message in messages)):
         digests.append(hashlib.sha256(digests[-1] + text.encode("utf-8", "surrogatepass")).digest())
-    return digests[1:]
+    return digests[2:]
 
 
 def _count_characters(history: Sequence[Message]) -> int:

@@ -308,6 +308,25 @@ def test_the_number_of_cached_tokens_says_nothing_about_other_clients(shared_api
     assert count_cached(own)[0], "the control: who continues a conversation is told"
 
 
+def test_a_conversation_goes_on_for_clients_with_its_system_text_alone(
+    start_api: StartApi, connect: Connect, script: Callable[..., str]
+) -> None:
+    """What the model wrote beside its text, here thoughts, is not in the prompt of others."""
+    client = connect(start_api("--model", script("<think>" + "It is swordfish. " * 30 + "</think>Yes.", *["Yes."] * 2)))
+    talk: list[Any] = [{"role": "user", "content": "Hello?"}]
+
+    def count(system: str, messages: list[Any]) -> int:
+        sent: Any = [{"role": "system", "content": system}, *messages]
+        reply = client.chat.completions.create(model=SCRIPT, messages=sent, tools=[TIDE])
+        assert reply.choices[0].message.content == "Yes." and reply.usage
+        return reply.usage.prompt_tokens
+
+    count("You are A.", talk)
+    continued = [*talk, {"role": "assistant", "content": "Yes."}, {"role": "user", "content": "Why?"}]
+    others = count("You are B.", continued)
+    assert count("You are A.", continued) > others + 90, "the control: its own client's prompt has the thoughts"
+
+
 @pytest.mark.model
 def test_a_text_is_continued_without_a_template(shared_api: Served, connect: Connect) -> None:
     client = connect(shared_api)
