@@ -28,7 +28,7 @@ LEVELS = (  # from the lowest; packages of one level do not import each other
     {"__main__"},
 )
 BUDGETS = {  # lines of code of each package at most; a feature that needs a higher number names what it removes
-    "core": 1193,
+    "core": 1188,
     "calls": 5617,
     "config": 2799,
     "storage": 1310,
@@ -37,9 +37,9 @@ BUDGETS = {  # lines of code of each package at most; a feature that needs a hig
     "backends": 5854,
     "chat": 3598,
     "mcp_servers": 1776,
-    "tui": 5286,
-    "api_server": 2620,
-    "cli": 5686,
+    "tui": 5285,
+    "api_server": 2665,
+    "cli": 5685,
     "__init__": 52,
     "__main__": 13,
 }

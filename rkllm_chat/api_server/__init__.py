@@ -80,10 +80,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     add_model_options(parser)
     add(
-        "--wait-for-model",
+        "--no-check",
         action="store_true",
-        help="listen although the model cannot be loaded yet, and answer 503 until it can",
+        help="listen although the model cannot be loaded yet; answer 503 until it can",
     )
+    add("--wait-for-model", dest="no_check", action="store_true", help=argparse.SUPPRESS)  # goes in version 0.3
+    add("--allow-pull", action="store_true", help="let clients download models, as `rkllm-chat models pull` does")
     known = ", ".join(f"{name}={number:g}" for name, number in LIMITS.items())
     about = f"set a limit, see docs/serving-clients.md; repeatable (default: {known})"
     add("--limit", metavar="NAME=N", action="append", default=[], help=about)
@@ -137,8 +139,9 @@ def _check_token_options(options: argparse.Namespace) -> None:
         raise UsageError("--token-env and --no-token exclude each other.")
     if options.host not in LOOPBACK:
         raise UsageError("With --host other machines can reach the server, so it requires a token.")
-    if options.mcp and not options.yes_without_token:
+    if (options.mcp or options.allow_pull) and not options.yes_without_token:
         raise UsageError(
-            "With --mcp and --no-token every user of this machine could call the tools of your MCP servers.",
+            "With --mcp or --allow-pull, and --no-token, every user of this machine could call the tools of your MCP "
+            "servers or fill its disk.",
             "Leave out --no-token: clients find the token where it is stored.",
         )

@@ -209,7 +209,6 @@ class ReplyGenerator:
         has_tools = request.tool_choice != "none"
         self._tools = request.tools if has_tools else ()
         toolbox = RequestToolbox(self._tools, servers if has_tools else None)
-        self._has_servers = toolbox.servers is not None
         self._has_tools = bool(toolbox.tools)
         grammar, value = (
             self._choose_grammars(settings, call_format, toolbox.tools) if backend.supports_grammar else _NONE

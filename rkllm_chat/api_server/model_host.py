@@ -14,8 +14,10 @@ from ..backends.base import BeginningKeeper, StateKeeper
 from ..backends.shared.model_files import find_models, resolve_model
 from ..chat.model_loading import load_model, name_model
 from ..config.settings import Settings, replace_model
+from ..core.hardware import read_memory
 from ..core.messages import MediaKind
 from ..mcp_servers.job_queue import BusyError
+from ..tui.tried_models import list_tried
 from .errors import ApiError
 from .request_queue import RequestQueue
 
@@ -24,6 +26,8 @@ _STAYS = -1.0
 """Value of `idle_s` with which a model stays loaded."""
 _LISTING_S = 10.0
 """How long the folders of models are not read again."""
+_MEMORY_FACTOR = 2
+"""Memory that a model takes with its contexts, over the size of its file."""
 _SUFFIXES = (".gguf", ".rkllm")
 _LATEST = ":latest"
 
@@ -36,14 +40,14 @@ class ModelHost:
     """
 
     def __init__(
-        self, settings: Settings, state: Path, max_waiting: int, idle_s: float = 0.0, states_bytes: int = 0
+        self, settings: Settings, state: Path, queue: RequestQueue, idle_s: float = 0.0, states_bytes: int = 0
     ) -> None:
         """Create a host; nothing is loaded yet.
 
         Args:
             settings: Settings of the configured model.
             state: Folder of the program's state.
-            max_waiting: Requests that may wait while one runs.
+            queue: Lets one request run at a time; may be shared with another host.
             idle_s: Seconds without a request after which the model is unloaded; 0 keeps it.
             states_bytes: Memory for the states of conversations that alternate.
         """
@@ -51,7 +55,7 @@ class ModelHost:
         self._models: Mapping[str, Settings] = {}
         self._listed_until = 0.0
         self._state = state
-        self._queue = RequestQueue(max_waiting)
+        self._queue = queue
         self._loading: asyncio.Future[Backend] | None = None
         self._mean_s = _FIRST_ESTIMATE_S
         self._idle_s, self._states_bytes = idle_s or _STAYS, states_bytes
@@ -84,22 +88,42 @@ class ModelHost:
             self._models, self._listed_until = models, time.monotonic() + _LISTING_S
         return self._models
 
+    def forget_listing(self) -> None:
+        """Read the folders of models again when models are listed the next time."""
+        self._listed_until = 0.0
+
     def find_model(self, name: str) -> Settings | None:
         """Return the settings of the model that clients call by a name; blocks while folders are read."""
-        wanted = simplify_name(name)
+        files = {row["name"]: row["source"].partition(":")[2] for row in list_tried()}
+        wanted = simplify_name(files.get(name.lower()) or name)
         if wanted == simplify_name(self.name):
             return self.settings
         return next((found for known, found in self.list_models().items() if simplify_name(known) == wanted), None)
 
     @property
+    def _loaded(self) -> Backend | None:
+        """The backend; None while it is not loaded."""
+        loading = self._loading
+        return loading.result() if loading and loading.done() and not loading.exception() else None
+
+    @property
     def is_loaded(self) -> bool:
         """Whether the model is in memory."""
-        return self._loading is not None and self._loading.done() and not self._loading.exception()
+        return self._loaded is not None
+
+    def can_hold_beside(self, settings: Settings) -> bool:
+        """Whether a GGUF is loaded here, or fits into what other programs and models leave of the memory."""
+        if choose_backend(settings) != "llama":
+            return False
+        file, memory = resolve_model(settings.model), read_memory()
+        size = file.stat().st_size if file.is_file() else 0
+        is_small = memory is not None and size * _MEMORY_FACTOR < memory.available
+        return is_small or (self.is_loaded and settings == self.settings)
 
     @property
     def has_failed(self) -> bool:
         """Whether the model could not be loaded the last time."""
-        return self._loading is not None and self._loading.done() and bool(self._loading.exception())
+        return self._loading is not None and self._loading.done() and not self.is_loaded
 
     @property
     def queue_size(self) -> int:
@@ -109,13 +133,12 @@ class ModelHost:
     @property
     def context_tokens(self) -> int:
         """Size of the context window; 0 while the model is not loaded and the settings do not say it."""
-        loaded = self._loading.result() if self._loading and self.is_loaded else None
-        return loaded.context_tokens if loaded else self.settings.context_tokens
+        return (self._loaded or self.settings).context_tokens
 
     @property
     def media_kinds(self) -> frozenset[MediaKind]:
         """The kinds of media that the model understands; none while it is not loaded."""
-        return self._loading.result().media_kinds if self._loading and self.is_loaded else frozenset()
+        return self._loaded.media_kinds if self._loaded else frozenset()
 
     @asynccontextmanager
     async def acquire(
@@ -158,7 +181,7 @@ class ModelHost:
 
     async def _load(self) -> Backend:
         """Return the backend; loading continues if the request is cancelled."""
-        if self._loading is None or (self._loading.done() and self._loading.exception()):
+        if self._loading is None or self.has_failed:
             self._loading = load_model(self.settings, self._state)
             self._loading.add_done_callback(self._set_up)
         return await asyncio.shield(self._loading)
@@ -197,8 +220,8 @@ class ModelHost:
                 await self._close_backend()
 
     async def _close_backend(self) -> None:
-        if self._loading and self.is_loaded:
-            backend, self._loading = self._loading.result(), None
+        if backend := self._loaded:
+            self._loading = None
             await backend.aclose()
 
     async def aclose(self) -> None:

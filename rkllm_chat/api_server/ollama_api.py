@@ -157,7 +157,7 @@ class OllamaGenerateBody(OllamaBody, ContinuationBody):
         options = self.options or Options()
         return Continuation(
             [self.prompt or ""],
-            self.suffix or "",
+            self.suffix or None,
             stop_sequences=options.read_stop_sequences(),
             generation=options.read_all(),
             scores=read_scores(self.logprobs, self.top_logprobs),
@@ -171,10 +171,11 @@ class OllamaGenerateBody(OllamaBody, ContinuationBody):
 
 
 class OllamaShowBody(BaseModel):
-    """Body of `POST /api/show`."""
+    """Body of `POST /api/show`, and of `/api/pull`, which is streamed unless `stream` is false."""
 
     model: str | None = None
     name: str | None = None
+    stream: bool | None = None
 
 
 def _read_message(message: _Message, index: int) -> ClientMessage:

@@ -19,10 +19,10 @@ from starlette.types import ASGIApp
 
 from ..backends import Backend
 from ..backends.base import TextTokenizer
-from ..chat.model_loading import name_model
+from ..chat.model_loading import name_model, run_detached
 from ..config.loader import state_folder
 from ..config.settings import Settings
-from ..core.errors import NotSupportedError, TimeLimitError
+from ..core.errors import AuthError, ConnectError, NotSupportedError, TimeLimitError, UsageError
 from ..core.events import Usage
 from ..core.messages import MediaKind
 from ..core.version import __version__
@@ -56,6 +56,7 @@ from .openai_api import ChatCompletion
 from .openai_schema import Body, ChatCompletionBody, RequestBody, dump_json
 from .reply_histories import ReplyHistories
 from .reply_response import Produce, ReplyResponse, ReplySink, ReplyWriter
+from .request_queue import RequestQueue
 from .responses_api import ResponseBody, ResponseWriter
 from .text_completions import (
     ContinuationBody,
@@ -82,15 +83,20 @@ _REFUSALS = {401: "authentication_error", 403: "permission_error"}
 
 Handler = Callable[[Request], Awaitable[Response]]
 RenderError = Callable[[ApiError], Response]
+Pull = Callable[[str, str, Callable[[str], None]], object]
+"""Downloads the model of a name into a folder, and calls a function with texts for people."""
 Generate = Callable[[Backend], AsyncGenerator[ReplyEvent, None]]
 
 
 class ApiServer:
     """The endpoints over one model."""
 
-    def __init__(self, settings: Settings, limits: Limits) -> None:
-        self._settings, self._limits = settings, limits
-        self._host = ModelHost(settings, state_folder(), limits.max_waiting, limits.idle_s, limits.states_bytes)
+    def __init__(self, settings: Settings, limits: Limits, pull: Pull | None = None) -> None:
+        self._settings, self._limits, self._pull = settings, limits, pull
+        self._pull_lock = asyncio.Lock()
+        queue = RequestQueue(limits.max_waiting)
+        self._host = ModelHost(settings, state_folder(), queue, limits.idle_s, limits.states_bytes)
+        self._embedder = ModelHost(settings, state_folder(), queue, limits.idle_s)
         self._bodies = BodyReader()
         self._histories: dict[str, ReplyHistories] = {}
         self._media = MediaStore(MAX_STORED_BYTES)
@@ -104,7 +110,7 @@ class ApiServer:
             ("GET", "/models", self.list_models),
             ("GET", "/models/{name:path}", self.show_model),
             ("POST", "/chat/completions", self.complete_chat),
-            ("POST", "/completions", self.complete_text),
+            ("POST", "/completions", partial(self.complete_text, kind=TextCompletionBody, write_as=TextCompletion)),
             ("POST", "/responses", self.create_response),
             ("POST", "/embeddings", partial(self.embed, kind=EmbeddingBody, render=_render_error)),
         ]
@@ -118,11 +124,12 @@ class ApiServer:
             ("GET", "/api/ps", self.list_loaded_models),
             ("POST", "/api/show", self.show_ollama_model),
             ("GET", "/api/version", self.show_version),
+            ("POST", "/api/pull", self.pull_as_ollama),
         ]
         llama: list[tuple[str, str, Handler]] = [
             ("GET", HEALTH, self.show_health),
             ("GET", "/props", self.show_properties),
-            ("POST", "/infill", self.fill_middle),
+            ("POST", "/infill", partial(self.complete_text, kind=InfillBody, write_as=Infill)),
             ("POST", "/tokenize", self.tokenize),
             ("GET", "/metrics", self.show_metrics),
         ]
@@ -141,6 +148,7 @@ class ApiServer:
         async with AsyncExitStack() as stack:
             stack.enter_context(self._media)
             stack.push_async_callback(self._host.aclose)
+            stack.push_async_callback(self._embedder.aclose)
             if self._limits.uses_servers:
                 self._servers = await stack.enter_async_context(open_servers(self._settings, state_folder()))
                 self._servers.media_store = self._media
@@ -173,14 +181,11 @@ class ApiServer:
         body = await self._read(request, ChatCompletionBody)
         return await self._reply(body, partial(ChatCompletion, includes_usage=body.includes_usage), _render_error)
 
-    async def complete_text(self, request: Request) -> Response:
-        """Answer POST /v1/completions."""
-        body = await self._read(request, TextCompletionBody)
-        return await self._continue(body, TextCompletion, _render_error, fills=bool(body.suffix))
-
-    async def fill_middle(self, request: Request) -> Response:
-        """Answer POST /infill."""
-        return await self._continue(await self._read(request, InfillBody), Infill, _render_error, fills=True)
+    async def complete_text(
+        self, request: Request, kind: type[TextCompletionBody | InfillBody], write_as: Callable[[str], ReplyWriter]
+    ) -> Response:
+        """Answer POST /v1/completions and /infill."""
+        return await self._continue(await self._read(request, kind), write_as, _render_error)
 
     async def _continue(
         self,
@@ -188,12 +193,10 @@ class ApiServer:
         write_as: Callable[[str], ReplyWriter],
         render: RenderError,
         idle_s: float | None = None,
-        *,
-        fills: bool,
     ) -> Response:
         """Return the response to a request without a chat template. Raises ApiError."""
         settings, request = await self._choose_model(body.model), body.read_continuation()
-        generate = partial(continue_texts, settings=settings, request=request, fills=fills)
+        generate = partial(continue_texts, settings=settings, request=request)
         return self._respond_with(settings, generate, body, write_as(name_model(settings)), render, idle_s)
 
     async def create_response(self, request: Request) -> Response:
@@ -213,7 +216,9 @@ class ApiServer:
             name = body.model or name_model(settings)
             sink.respond(await asyncio.to_thread(lambda: _respond(body.describe(name, embeddings))))
 
-        return ReplyResponse(self._limit_time(write, settings), render)
+        is_beside = settings != self._host.settings and self._embedder.can_hold_beside(settings)
+        host = self._embedder if is_beside else self._host
+        return ReplyResponse(self._limit_time(write, settings, host=host), render)
 
     async def tokenize(self, request: Request) -> Response:
         """Answer POST /tokenize."""
@@ -236,7 +241,7 @@ class ApiServer:
         body = await self._read(request, OllamaGenerateBody)
         if body.suffix or (body.raw and body.prompt):
             write_as = partial(self._write_as_ollama, body, OllamaGenerate)
-            return await self._continue(body, write_as, _render_ollama_error, body.idle_s, fills=bool(body.suffix))
+            return await self._continue(body, write_as, _render_ollama_error, body.idle_s)
         return await self._reply_as_ollama(body, OllamaGenerate, not body.prompt)
 
     async def _reply_as_ollama(self, body: OllamaBody, kind: type[OllamaChat], is_empty: bool) -> Response:
@@ -268,9 +273,12 @@ class ApiServer:
 
     async def list_loaded_models(self, _request: Request) -> Response:
         """Answer GET /api/ps."""
-        host = self._host
-        loaded = [describe_loaded_model(host.settings, host.name, host.context_tokens, host.unloads_in_s)]
-        return _respond({"models": loaded if host.is_loaded else []})
+        loaded = [
+            describe_loaded_model(host.settings, host.name, host.context_tokens, host.unloads_in_s)
+            for host in (self._host, self._embedder)
+            if host.is_loaded
+        ]
+        return _respond({"models": loaded})
 
     async def show_ollama_model(self, request: Request) -> Response:
         """Answer POST /api/show."""
@@ -278,6 +286,32 @@ class ApiServer:
         settings, host = await self._find_model(body.model or body.name), self._host
         known = (host.context_tokens, host.media_kinds) if settings == host.settings else (0, frozenset[MediaKind]())
         return _respond(await asyncio.to_thread(describe_model_details, settings, name_model(settings), *known))
+
+    async def pull_as_ollama(self, request: Request) -> Response:
+        """Answer POST /api/pull; a download goes on when its client leaves."""
+        body = await self._read(request, OllamaShowBody)
+        pull, name, is_streamed = self._pull, body.model or body.name or "", body.stream is not False
+        if not pull:
+            raise ApiError(403, "This server downloads no models; start it with --allow-pull.", "permission_error")
+
+        async def write(sink: ReplySink) -> None:
+            loop = asyncio.get_running_loop()
+
+            def tell(text: str) -> None:
+                if is_streamed:
+                    loop.call_soon_threadsafe(sink.write, dump_json({"status": text.strip()}) + b"\n")
+
+            async with self._pull_lock:
+                try:
+                    await run_detached(partial(pull, name, self._settings.models_folder, tell), "pull")
+                except (UsageError, ConnectError, AuthError) as error:
+                    raise ApiError(400, error.message) from None
+            self._host.forget_listing()
+            done = {"status": "success"}
+            sink.write(dump_json(done) + b"\n") if is_streamed else sink.respond(_respond(done))
+
+        writer = OllamaChat("") if is_streamed else None
+        return ReplyResponse(write, _render_ollama_error, stream=writer, limits=self._limits)
 
     async def show_name(self, _request: Request) -> Response:
         """Answer GET and HEAD /, by which programs look for a server."""
@@ -390,11 +424,12 @@ class ApiServer:
         settings: Settings | None = None,
         idle_s: float | None = None,
         beginning: Sequence[object] = (),
+        host: ModelHost | None = None,
     ) -> Produce:
         """Return a function that waits for the model and writes a response with it, for a limited time."""
 
         async def produce(sink: ReplySink) -> None:
-            async with self._host.acquire(settings, idle_s, beginning) as backend:
+            async with (host or self._host).acquire(settings, idle_s, beginning) as backend:
                 try:
                     await asyncio.wait_for(write(sink, backend), self._limits.max_reply_s)
                 except asyncio.TimeoutError:
@@ -449,7 +484,9 @@ def _render_refusal(refusal: Response) -> Response:
     return response
 
 
-async def serve_api(settings: Settings, limits: Limits, listener: socket.socket, token: str) -> int:
+async def serve_api(
+    settings: Settings, limits: Limits, listener: socket.socket, token: str, pull: Pull | None = None
+) -> int:
     """Serve the API until cancelled.
 
     Args:
@@ -457,8 +494,9 @@ async def serve_api(settings: Settings, limits: Limits, listener: socket.socket,
         limits: Limits of the server.
         listener: The listening socket.
         token: The bearer token that requests need; "" for none.
+        pull: Downloads a model; None if clients must not.
     """
-    server = ApiServer(settings, limits)
+    server = ApiServer(settings, limits, pull)
     names = [*list_allowed_hosts(limits.host), *limits.allowed_hosts]
     app: ASGIApp = Guard(server.make_app(), names, token, _render_refusal, limits.origins, [HEALTH])
     if limits.origins:

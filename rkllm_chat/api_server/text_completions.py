@@ -35,7 +35,7 @@ class Continuation:
 
     Attributes:
         texts: The texts; each has its own replies.
-        suffix: What follows a reply; the model fills in what is between.
+        suffix: What follows a reply; the model fills in what is between. None to continue a text.
         beginning: The beginning of what is filled in.
         replies: Number of replies to each text.
         stop_sequences: Texts that end a reply.
@@ -44,7 +44,7 @@ class Continuation:
     """
 
     texts: Sequence[str]
-    suffix: str = ""
+    suffix: str | None = None
     beginning: str = ""
     replies: int = 1
     stop_sequences: tuple[str, ...] = ()
@@ -75,7 +75,7 @@ class TextCompletionBody(ContinuationBody, SamplingParameters):
         is_limited = "max_tokens" in self.model_fields_set
         return Continuation(
             [self.prompt] if isinstance(self.prompt, str) else self.prompt,
-            self.suffix or "",
+            self.suffix or None,
             replies=self.n or 1,
             stop_sequences=self.read_stop_sequences(),
             generation=self.read_generation(self.max_tokens if is_limited else _DEFAULT_MAX_TOKENS),
@@ -105,7 +105,7 @@ class TokenizeBody(BaseModel):
 
 
 async def continue_texts(
-    backend: Backend, settings: Settings, request: Continuation, *, fills: bool
+    backend: Backend, settings: Settings, request: Continuation
 ) -> AsyncGenerator[ReplyEvent, None]:
     """Yield the events of the replies, one after another; closing the stream stops the engine.
 
@@ -113,7 +113,6 @@ async def continue_texts(
         backend: The loaded backend, held exclusively.
         settings: Settings of the server.
         request: The request.
-        fills: Whether the model fills in what is between a text and its suffix, which may be empty.
 
     Raises:
         ApiError: The engine cannot do that.
@@ -121,16 +120,16 @@ async def continue_texts(
         GenerationError: A text does not fit, or the engine failed.
     """
     for text in request.texts:
-        check_length(len(text) + len(request.suffix) + len(request.beginning), backend)
+        check_length(len(text) + len(request.suffix or "") + len(request.beginning), backend)
     generation = replace(settings.generation, **request.generation)
     for number in range(len(request.texts) * request.replies):
         text, number = request.texts[number // request.replies], number % request.replies
         requested = RequestBackend(backend, request.stop_sequences, scores=request.scores)
         varied = replace(generation, **vary_reply(generation.seed, number))
-        if fills:
-            stream = requested.fill_middle(text, request.suffix, request.beginning, varied)
-        else:
+        if request.suffix is None:
             stream = requested.complete(text, varied)
+        else:
+            stream = requested.fill_middle(text, request.suffix, request.beginning, varied)
         async with aclosing(stream) as items:
             async for item in items:
                 if isinstance(item, str):

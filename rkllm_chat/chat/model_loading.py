@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from ..backends import choose_backend, open_backend
@@ -27,6 +27,7 @@ from ..core.protocols import Notify
 from ..prompt.profiles import PROFILES
 from ..storage.local_statistics import Measurements
 
+Result = TypeVar("Result")
 MEASUREMENTS_FILE = "measured.json"
 """Name of the file of measurements in the state directory."""
 _PROFILE = "profile"
@@ -48,34 +49,45 @@ def load_model(settings: Settings, state: Path) -> asyncio.Future[Backend]:
     Returns:
         A future with the backend, or with ModelError or another ChatError.
     """
-    loop = asyncio.get_running_loop()
-    loaded: asyncio.Future[Backend] = loop.create_future()
 
-    def work() -> None:
+    def work() -> Backend:
         started_at = time.monotonic()
-        try:
-            backend = open_backend(settings)
-        except BaseException as error:
-            deliver(loaded.set_exception, error)
-            return
+        backend = open_backend(settings)
         measurements = Measurements(state / MEASUREMENTS_FILE)
         measurements.record_figure("load", name_model(settings), time.monotonic() - started_at)
         if isinstance(backend, StateKeeper):  # an answer from the results alone replaces the prompt of the chat
             backend.keep_states(_STATES_BYTES)
         if (remembered := measurements.read_value(_PROFILE, _identify_model(settings))) in PROFILES:
             backend.profile = str(remembered)
-        deliver(loaded.set_result, backend)
+        return backend
 
-    def deliver(set_outcome: Callable[[Any], None], value: Any) -> None:
-        def set_once() -> None:
-            if not loaded.done():
-                set_outcome(value)
+    return run_detached(work, "load")
 
+
+def run_detached(work: Callable[[], Result], name: str) -> asyncio.Future[Result]:
+    """Run what blocks on a thread that does not delay the end of the program; nothing interrupts it.
+
+    Args:
+        work: What to run.
+        name: Name of the thread.
+
+    Returns:
+        A future with what `work` returns or raises.
+    """
+    done: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+
+    def run() -> None:
+        try:
+            deliver(done.set_result, work())
+        except BaseException as error:
+            deliver(done.set_exception, error)
+
+    def deliver(set_outcome: Callable[[Any], object], value: Any) -> None:
         with contextlib.suppress(RuntimeError):  # the event loop is closed: the result is not needed
-            loop.call_soon_threadsafe(set_once)
+            done.get_loop().call_soon_threadsafe(lambda: done.done() or set_outcome(value))
 
-    threading.Thread(target=work, name="load", daemon=True).start()
-    return loaded
+    threading.Thread(target=run, name=name, daemon=True).start()
+    return done
 
 
 def remember_profile(settings: Settings, state: Path, name: str) -> None:

@@ -20,10 +20,11 @@ from typing import Any, BinaryIO
 import httpx2
 
 from ..backends.rkllm.model_file import SIDECARS
-from ..backends.shared.model_files import choose_projector, is_projector
+from ..backends.shared.model_files import choose_projector, is_projector, list_model_folders
 from ..config.trust_rules import MODEL_SUFFIXES
 from ..core.errors import AuthError, ConnectError, ProtocolError, StartError, UsageError
 from ..core.sanitize import sanitize_line
+from ..tui.tried_models import list_tried
 from .doctor.board import format_size
 
 _REPOSITORY = re.compile(r"(?!\.)[\w.-]+/(?!\.)[\w.-]+", re.ASCII)
@@ -54,14 +55,14 @@ class _RemoteFile:
         return PurePosixPath(self.path).name
 
 
-def pull_model(reference: str, models_folder: Path, write: Callable[[str], None]) -> Path:
+def pull_model(reference: str, models_folder: str, write: Callable[[str], None]) -> Path:
     """Download a model, and for the NPU its tokenizer and templates.
 
     The model appears in its folder when it is whole and its checksum right; until then its part lies beside it.
 
     Args:
-        reference: REPOSITORY, or REPOSITORY:FILE where it has several models.
-        models_folder: Folder of the models; the model gets a folder of its repository in it.
+        reference: Name of a model that is listed, REPOSITORY, or REPOSITORY:FILE where it has several models.
+        models_folder: Folder of the models from the settings; the model gets a folder of its repository in it.
         write: Writes text for the user.
 
     Returns:
@@ -74,14 +75,15 @@ def pull_model(reference: str, models_folder: Path, write: Callable[[str], None]
         ProtocolError: The Hub answered something else.
         StartError: `huggingface_hub` is missing, the file cannot be stored, or its checksum is wrong.
     """
-    repository, _, name = reference.partition(":")
+    sources = {row["name"]: row["source"] for row in list_tried()}
+    repository, _, name = sources.get(reference.lower(), reference).partition(":")
     if not _REPOSITORY.fullmatch(repository):
         hint = "Write OWNER/NAME or OWNER/NAME:FILE; rkllm-chat models pull lists names."
         raise UsageError(f'"{sanitize_line(reference)}" is no repository.', hint)
     if not find_spec("huggingface_hub"):
         hint = "Install it: pip install 'rkllm-chat[hub]'"
         raise StartError("Downloading models needs the package huggingface_hub.", hint)
-    folder = models_folder.joinpath(*repository.split("/"))
+    folder = list_model_folders(models_folder)[0].joinpath(*repository.split("/"))
     with _translate_errors(repository):
         info = _read_info(repository)
         files = list(_list_files(info))

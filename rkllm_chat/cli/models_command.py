@@ -79,11 +79,11 @@ def main(arguments: Sequence[str]) -> int:
     options = make_parser().parse(words)
     settings = load_settings(options.config)
     if options.action == "pull":
-        return _pull(options.model, list_model_folders(settings.models_folder)[0])
+        return _pull(options.model, settings.models_folder)
     return _list(settings, options)
 
 
-def _pull(name: str | None, folder: Path) -> int:
+def _pull(name: str | None, folder: str) -> int:
     if name is None:
         for row in list_tried():
             write_output("{name:<20}{size:>7}  {engine}, license: {license}\n    tools: {tools}\n".format(**row))
@@ -91,8 +91,7 @@ def _pull(name: str | None, folder: Path) -> int:
         return 0
     from .model_download import pull_model  # imports the HTTP client
 
-    sources = {row["name"]: row["source"] for row in list_tried()}
-    path = pull_model(sources.get(name.lower(), name), folder, write_output)
+    path = pull_model(name, folder, write_output)
     write_output(f"{path}\nChat with it: rkllm-chat --model {shlex.quote(str(path))}\n")
     return 0
 
@@ -101,12 +100,11 @@ def _list(settings: Settings, options: argparse.Namespace) -> int:
     """Print what is known of the models."""
     board = Board(Path("/"), settings, os.environ)
     rows = [_describe(file, board) for file in find_models(settings.models_folder, settings.model)]
-    folders = [str(folder) for folder in list_model_folders(settings.models_folder)]
     if options.json:
-        write_result({"folders": folders, "models": [asdict(row) for row in rows]})
+        folders = [*map(str, list_model_folders(settings.models_folder))]
+        write_result({"folders": folders, "models": [*map(asdict, rows)]})
     else:
-        write_output("".join(f"{line}\n" for row in rows for line in _format(row)))
-        write_output("More: rkllm-chat models pull\n")
+        write_output("".join(f"{line}\n" for row in rows for line in _format(row)) + "More: rkllm-chat models pull\n")
     return 0
 
 

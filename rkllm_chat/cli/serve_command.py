@@ -59,15 +59,15 @@ def _serve_api(options: argparse.Namespace) -> int:
     start_server_log()
     settings, limits = api_server.read_options(options)
     token, access = _find_token(options)
-    if not options.wait_for_model:
+    if not options.no_check:
         check_model(settings)
     with http.open_listener(options.host, options.port) as listener:
         from ..api_server.server import serve_api
+        from .model_download import pull_model
 
         url = http.find_url(listener, options.host, "/v1")
-        serving = serve_api(settings, limits, listener, token)
-        print(f"rkllm-chat: {access}", file=sys.stderr)
-        print(f"rkllm-chat: {options.name} listens at {url}", file=sys.stderr, flush=True)
+        serving = serve_api(settings, limits, listener, token, pull_model if options.allow_pull else None)
+        print(f"rkllm-chat: {access}\nrkllm-chat: {options.name} listens at {url}", file=sys.stderr, flush=True)
         return run_interface(serving)
 
 
@@ -85,8 +85,7 @@ def _serve_mcp(options: argparse.Namespace) -> int:
     server = mcp_servers.build_server(options)
     with http.open_listener(options.host, options.http) as listener:
         url = http.find_url(listener, options.host)
-        print(f"rkllm-chat: {access}", file=sys.stderr)
-        print(f"rkllm-chat: {options.name} listens at {url}", file=sys.stderr, flush=True)
+        print(f"rkllm-chat: {access}\nrkllm-chat: {options.name} listens at {url}", file=sys.stderr, flush=True)
         return run_interface(http.serve(server, listener, options.host, token))
 
 

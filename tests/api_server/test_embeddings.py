@@ -117,6 +117,33 @@ def test_a_chat_keeps_its_prefix_beside_embeddings(
     assert cached >= length - 1, "the conversation was evaluated again"
 
 
+@pytest.mark.slow
+@pytest.mark.model
+def test_a_chat_stays_loaded_beside_an_embedding_model(
+    write_embedder: Callable[[int], str],
+    shipped_model: Path,
+    tmp_path: Path,
+    start_api: StartApi,
+    connect: Connect,
+    connect_ollama: ConnectOllama,
+) -> None:
+    copyfile(shipped_model, tmp_path / "chat.gguf")
+    name = Path(write_embedder(MEAN)).name
+    served = start_api("--model", str(tmp_path / "chat.gguf"))
+    client, ollama_client = connect(served), connect_ollama(served)
+
+    def chat(messages: list[Any]) -> Any:
+        return client.chat.completions.create(model="chat", messages=messages, temperature=0, max_tokens=20)
+
+    first = chat(HELLO)
+    vectors = client.embeddings.create(model=name, input=TEXTS[:2]), ollama_client.embed(name, TEXTS[:2])
+    numpy.testing.assert_allclose(read_vectors(vectors[0]), vectors[1].embeddings, atol=1e-7)
+    assert [model.model for model in ollama_client.ps().models] == ["chat.gguf", name]
+    answer = {"role": "assistant", "content": first.choices[0].message.content}
+    second = chat([*HELLO, answer, {"role": "user", "content": "And?"}])
+    assert second.usage.prompt_tokens_details.cached_tokens >= first.usage.total_tokens - 1
+
+
 @pytest.mark.model
 def test_bert_computes_embeddings_and_refuses_to_chat(tmp_path: Path, start_api: StartApi, connect: Connect) -> None:
     path = str(write_bert(tmp_path / "bert.gguf"))

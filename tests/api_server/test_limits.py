@@ -221,7 +221,7 @@ def test_a_prompt_far_longer_than_the_context_is_refused_before_its_tokens_are_c
 
 
 def test_an_address_that_is_none_is_an_error_of_each_request(start_api: StartApi) -> None:
-    with post(start_api("--model", "http://[x", "--wait-for-model")) as connection:
+    with post(start_api("--model", "http://[x", "--no-check")) as connection:
         answer = connection.getresponse()
         assert (answer.status, json.loads(answer.read())["error"]["code"]) == (503, "model_unavailable")
 

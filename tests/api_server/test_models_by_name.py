@@ -14,6 +14,7 @@ import openai
 import pytest
 
 from api_server.conftest import Connect, ConnectOllama
+from cli.hub import Hub, serve_hub
 from mcp_servers.serving import Served
 
 pytestmark = [pytest.mark.slow, pytest.mark.model]
@@ -66,3 +67,31 @@ def test_a_client_says_how_long_a_model_stays(served: Served, connect_ollama: Co
     with pytest.raises(ollama.ResponseError) as caught:
         client.generate("second.gguf", keep_alive="soon")
     assert caught.value.status_code == 400 and "keep_alive" in caught.value.error
+
+
+@pytest.mark.parametrize("is_streamed", [True, False])
+def test_a_model_is_downloaded_where_that_is_allowed_and_then_answers_to_its_name(
+    is_streamed: bool,
+    start_api: Callable[..., Served],
+    connect_ollama: ConnectOllama,
+    shipped_model: Path,
+) -> None:
+    """The name is one that `models pull` lists."""
+    file = "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf"
+    with serve_hub(Hub({file: shipped_model.read_bytes()}, "Qwen/Qwen2.5-Coder-0.5B-Instruct-GGUF")) as hub:
+        variables = {"HF_ENDPOINT": hub.url, "NO_PROXY": "127.0.0.1"}
+        with pytest.raises(ollama.ResponseError, match="--allow-pull") as refused:
+            connect_ollama(start_api(**variables)).pull("qwen2.5-coder:0.5b")
+        assert refused.value.status_code == 403 and hub.ranges == []
+        client = connect_ollama(start_api("--allow-pull", **variables))
+        with pytest.raises(ollama.ResponseError, match="no repository") as unknown:
+            client.pull("../etc")
+        assert unknown.value.status_code == 400
+        assert file not in [model.model for model in client.list().models]
+        pull: Any = client.pull
+        pulled = pull("qwen2.5-coder:0.5b", stream=is_streamed)
+        told = [step.status for step in pulled] if is_streamed else [pulled.status]
+    assert told[-1] == "success" and (file in told[0]) is is_streamed
+    assert file in [model.model for model in client.list().models]
+    assert client.chat("qwen2.5-coder:0.5b", HELLO).message.content
+    assert [model.model for model in client.ps().models] == [file]

@@ -17,6 +17,7 @@ from api_server.conftest import ConnectOllama
 from api_server.test_chat_completions import CALCULATE
 from mcp_servers.serving import Served
 from rkllm_chat.api_server.model_host import ModelHost
+from rkllm_chat.api_server.request_queue import RequestQueue
 from rkllm_chat.config.settings import Settings
 from stage import call_text
 
@@ -112,7 +113,7 @@ def test_an_idle_model_is_unloaded_and_loaded_again(
 def test_a_load_that_nobody_waits_for_goes_on_and_the_model_is_unloaded_when_it_is_idle(folder: Path) -> None:
     """The model is read from a pipe, so it is loaded when the test writes it; a second load would never end."""
     os.mkfifo(folder / "replies.json")
-    host = ModelHost(Settings(model=str(folder / "replies.json")), folder / "state", max_waiting=0, idle_s=0.05)
+    host = ModelHost(Settings(model=str(folder / "replies.json")), folder / "state", RequestQueue(0), idle_s=0.05)
 
     async def ask() -> None:
         async with host.acquire():

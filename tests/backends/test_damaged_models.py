@@ -165,7 +165,7 @@ def test_the_api_server_answers_503_and_stays(shipped_model: Path, folder: Path,
     path.write_bytes(with_size(shipped_model.read_bytes(), "rope.dimension_count", 63))
     hello: Any = {"model": "model", "messages": [{"role": "user", "content": "Hello!"}], "max_tokens": 2}
     with serve(
-        "openai", "--model", "model.gguf", "--wait-for-model", port_option="--port", env=environment, cwd=folder
+        "openai", "--model", "model.gguf", "--no-check", port_option="--port", env=environment, cwd=folder
     ) as served:
         key = served.headers.get("Authorization", "Bearer none").removeprefix("Bearer ")
         client = openai.OpenAI(base_url=served.url, api_key=key, max_retries=0, timeout=30)
