@@ -240,9 +240,7 @@ class TrustStore:
         try:
             with open_folder(self._folder):
                 record = json.loads(read_private(os.path.join(self._folder, name), _MAX_FILE_BYTES))
-        except FileNotFoundError:
-            return {}
-        except (ValueError, RecursionError):
+        except (FileNotFoundError, NotADirectoryError, ValueError, RecursionError):
             return {}
         except OSError as error:
             text = (

@@ -221,6 +221,17 @@ def test_a_chat_that_cannot_start_ends_with_the_reason(
     assert "Traceback" not in "\n".join(screen.lines())
 
 
+def test_a_home_in_which_no_folder_can_be_made_costs_what_would_be_stored_and_no_more(
+    open_chat: OpenChat, environment: dict[str, str]
+) -> None:
+    for name in (".local", ".config", ".cache"):
+        Path(environment["HOME"], name).write_text("", encoding="utf-8")
+    screen = open_chat("--no-servers", "Hello.", size=(80, 24))
+    screen.wait_for("Input history is unavailable and will not be saved:")
+    screen.enter("hi", "The session cannot be saved:", "◆ Hello.")
+    screen.leave()
+
+
 def test_the_input_history_is_kept_across_sessions(open_chat: OpenChat, environment: dict[str, str]) -> None:
     first = open_chat("--no-servers", "Hello.")
     first.enter("remember me", "◆ Hello.")
