@@ -131,3 +131,10 @@ def test_one_turn_needs_an_id(program: Run, saved: SessionDirectory) -> None:
     done = program("-p", "hi", "--resume", code=2)
     assert "--resume needs an ID for a single turn. rkllm-chat sessions lists them." in done.stderr
     assert saved.list_ids() == [BERLIN, KIEL, HUSUM]
+
+
+@pytest.mark.usefixtures("saved")
+def test_a_row_that_is_cut_says_so(open_screen: Callable[..., Screen], script: Callable[..., str]) -> None:
+    screen = open_screen("--resume", "--model", script("Hello."), "--no-servers", size=(40, 24))
+    lines = screen.wait_for("How deep is")
+    assert all(line.endswith("…") for line in lines if "How deep is" in line)
