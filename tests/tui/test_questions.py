@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from rich.cells import cell_len
 
 from conftest import Run
 from rkllm_chat.core.i18n import list_languages, load
@@ -62,3 +63,13 @@ def test_the_command_answers_in_the_users_language(program: Run, environment: di
     environment["LC_ALL"] = "ja_JP.UTF-8"
     assert program("help", "proxy").stdout.startswith("プロキシや社内の認証局がある\n")
     assert 'No question matches "xyzzy"' in program("help", "xyzzy", code=2).stderr
+
+
+@pytest.mark.parametrize("language", list_languages())
+def test_answers_fit_a_small_terminal(language: str) -> None:
+    titles = [section.partition("\n")[0] for section in read_page(language).split("\n## ")[1:]]
+    answers = [find_answer(title, load(language)) for title in titles]
+    assert [answer.partition("\n")[0] for answer in answers] == titles, "each question finds itself"
+    lines = [line for answer in answers for line in answer.splitlines() if not line.startswith("|")]
+    wide = [line for line in lines if cell_len(line) > 80]
+    assert [line for line in wide if " # " in line or not line.startswith("    ")] == [], "a command stays one line"
