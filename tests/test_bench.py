@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +11,6 @@ import pytest
 from bench.__main__ import BENCHES, COUNTS, LONG, code_of, main
 from bench.card import BEGIN, CARD, why_not
 from bench.figures import Figure, Goal
-from fork_server import run as run_command
 from rkllm_chat.mcp_client.process.start import SANDBOX_VARIABLE
 
 ROOT = Path(__file__).parents[1]
@@ -54,15 +52,6 @@ def test_an_unknown_name_is_an_error_that_lists_the_names(capsys: pytest.Capture
     with pytest.raises(SystemExit, match="2"):
         main(["speed-of-light"])
     assert "slow-calls" in capsys.readouterr().err
-
-
-@pytest.mark.slow
-def test_counts_run_as_a_process() -> None:
-    command = [sys.executable, "-m", "tests.bench", "--counts", "session", "--json"]
-    done = run_command(command, cwd=ROOT, encoding="utf-8")
-    assert done.returncode == 0, done.stderr
-    (figure,) = json.loads(done.stdout)
-    assert (figure["unit"], figure["met"]) == ("bytes", True)
 
 
 def test_counts_are_some_of_the_benches(bench: Print) -> None:

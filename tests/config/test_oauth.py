@@ -52,14 +52,6 @@ def test_a_secret_comes_from_a_variable_and_is_not_shown() -> None:
     assert "hush" not in repr(server)
 
 
-def test_keys_of_other_programs_are_read_or_ignored() -> None:
-    oauth = {"clientId": "known", "scopes": ["read", "write"], "enabled": True, "callbackPort": 3118}
-    text = json.dumps({"mcpServers": {"sea": {"url": "https://sea.example.org/mcp", "oauth": oauth}}})
-    (server,) = read_json(text, "here.json", {}).servers
-    redirect = "http://localhost:3118/callback"
-    assert server.oauth == OAuth(client_id="known", scope="read write", redirect_uri=redirect)
-
-
 @pytest.mark.parametrize(
     ("oauth", "server", "place", "named"),
     [

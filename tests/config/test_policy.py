@@ -124,15 +124,6 @@ def test_a_bare_name_is_allowed_while_one_server_offers_it() -> None:
     assert find_ambiguous(policy.allow, (_TIME, _BOARD)) == {}
 
 
-def test_a_bare_name_is_denied_at_every_server() -> None:
-    policy = Policy("all", deny=("get_time",))
-    assert [decide_call(tool, policy, tools=(_TIME, *_EVIL)) for tool in (_TIME, _EVIL[0], _BOARD)] == [
-        "refuse",
-        "refuse",
-        "run",
-    ]
-
-
 @pytest.mark.parametrize("pattern", ["", "write", "WRITE_FILE", "disk", "other__*"])
 def test_a_pattern_that_names_another_tool_changes_nothing(pattern: str) -> None:
     assert decide_call(WRITES, Policy("ask", allow=(pattern,))) == "ask"
@@ -142,6 +133,7 @@ def test_a_pattern_that_names_another_tool_changes_nothing(pattern: str) -> None
 def test_deny_is_stronger_than_everything() -> None:
     assert decide_call(READS_TRUSTED, Policy("all", allow=("*",), deny=("disk__read_*",))) == "refuse"
     assert decide_call(WRITES_TRUSTED, Policy("all", allow=("*",), deny=("disk__read_*",))) == "run"
+    assert [decide_call(tool, Policy("all", deny=("board__*",))) for tool in _EVIL] == ["run", "refuse", "run", "refuse"]
 
 
 @pytest.mark.parametrize("name", ["delete_file", "removeUser", "drop-table", "wipe", "kill", "taskkill", "processkill"])
