@@ -133,7 +133,8 @@ def test_a_pattern_that_names_another_tool_changes_nothing(pattern: str) -> None
 def test_deny_is_stronger_than_everything() -> None:
     assert decide_call(READS_TRUSTED, Policy("all", allow=("*",), deny=("disk__read_*",))) == "refuse"
     assert decide_call(WRITES_TRUSTED, Policy("all", allow=("*",), deny=("disk__read_*",))) == "run"
-    assert [decide_call(tool, Policy("all", deny=("board__*",))) for tool in _EVIL] == ["run", "refuse", "run", "refuse"]
+    others = [decide_call(tool, Policy("all", deny=("board__*",))) for tool in _EVIL]
+    assert others == ["run", "refuse", "run", "refuse"]
 
 
 @pytest.mark.parametrize("name", ["delete_file", "removeUser", "drop-table", "wipe", "kill", "taskkill", "processkill"])
