@@ -12,9 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from rkllm_chat.prompt import template_worker
+from rkllm_chat import prompt
 from rkllm_chat.prompt.template_renderer import TemplateRejectedError, render_template
 
+WORKER = Path(prompt.__file__).with_name("template_worker.py")
+"""Not imported: it is a program, and takes the first place of the path of imports away."""
 HAS_FILTER = sys.platform == "linux" and platform.machine() in ("x86_64", "aarch64")
 # What code in the worker would try; each line ends in the name of the error, or in "done".
 ATTEMPTS = """
@@ -57,7 +59,7 @@ os._exit(0)
 
 
 def attempt_all(mode: str, folder: Path) -> dict[str, str]:
-    command = [sys.executable, "-c", ATTEMPTS, str(Path(template_worker.__file__)), mode]
+    command = [sys.executable, "-c", ATTEMPTS, str(WORKER), mode]
     environment = {**os.environ, "KEY": "secret"}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, check=True, timeout=60)
     said: dict[str, str] = json.loads(done.stdout)
