@@ -43,6 +43,14 @@ DIM = 2
 PROGRAM = [sys.executable, "-m", "rkllm_chat"]
 
 
+def write_files(root: Path, files: Mapping[str, str]) -> Path:
+    """Write files, with the folders of their names, below a folder; return it."""
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text, encoding="utf-8")
+    return root
+
+
 def call_text(name: str, /, **arguments: Any) -> str:
     """Return a tool call as a model writes it."""
     body = json.dumps({"name": name, "arguments": arguments}, ensure_ascii=False)

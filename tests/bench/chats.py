@@ -26,7 +26,7 @@ from rkllm_chat.core.events import Text, TurnEnded, Usage
 from rkllm_chat.core.messages import MediaKind, Message, Tool, ToolResult
 from rkllm_chat.core.protocols import ProgressCallback, Toolbox
 from rkllm_chat.mcp_client.toolbox import Toolbox as Servers
-from stage import call_text
+from stage import call_text, write_files
 
 PIECE = 4
 QUESTIONS = (
@@ -49,14 +49,9 @@ class BoardChats:
 
     def __init__(self, folder: Path) -> None:
         (folder / "notes.txt").write_text("buy milk\ncall Ken\nsleep\n", encoding="utf-8")
-        root = folder / "root"
-        for name, text in {
-            "proc/meminfo": "MemTotal: 7812500 kB\nMemAvailable: 4882812 kB\n",
-            "proc/loadavg": "1.25 0.98 0.64 1/300 4242\n",
-            "proc/uptime": "356460.00 1.0\n",
-        }.items():
-            (root / name).parent.mkdir(parents=True, exist_ok=True)
-            (root / name).write_text(text, encoding="utf-8")
+        memory = "MemTotal: 7812500 kB\nMemAvailable: 4882812 kB\n"
+        files = {"meminfo": memory, "loadavg": "1.25 0.98 0.64 1/300 4242\n", "uptime": "356460.00 1.0\n"}
+        root = write_files(folder / "root/proc", files).parent
         code = (
             "from pathlib import Path; from rkllm_chat.mcp_servers.board.server import build_server; "
             f"build_server(Path({str(folder)!r}), Path({str(root)!r})).run('stdio')"

@@ -54,11 +54,11 @@ def test_an_unexpected_result_fails_the_run(
     assert said in capsys.readouterr().out
 
 
-def write_release(folder: Path, checks: Mapping[str, str], code: int) -> None:
+def write_release(folder: Path, checks: Mapping[str, str], code: int, program: str = NODE) -> None:
     """A release of the suite whose scenarios end with these checks (name -> status) and this exit code."""
     node = folder / "node_modules/node/bin/node"
     node.parent.mkdir(parents=True, exist_ok=True)
-    node.write_text(NODE.replace("{folder}", str(folder)), encoding="utf-8")
+    node.write_text(program.replace("{folder}", str(folder)), encoding="utf-8")
     node.chmod(0o755)
     written = [{"id": name, "status": status} for name, status in checks.items()]
     (folder / "checks.json").write_text(json.dumps(written), encoding="utf-8")
@@ -86,10 +86,7 @@ def test_the_checks_that_fail_are_those_that_are_named(failed: set[str], expecte
 def test_a_line_for_a_scenario_that_does_not_exist_fails_the_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    node = tmp_path / "node_modules/node/bin/node"
-    node.parent.mkdir(parents=True)
-    node.write_text("#!/bin/sh\nprintf 'Client scenarios\\n  - sep-2640-client-x [extension]\\n'\n", encoding="utf-8")
-    node.chmod(0o755)
+    write_release(tmp_path, {}, 0, "#!/bin/sh\nprintf 'Client scenarios\\n  - sep-2640-client-x [extension]\\n'\n")
     assert main([str(tmp_path), "extensions"]) == 1
     assert "UNEXPECTED: there is no scenario auth/dpop\n" in capsys.readouterr().out
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from rkllm_chat.core.hardware import Memory, Npu, read_load, read_memory, read_npu, read_temperatures, read_uptime
+from stage import write_files
 
 MEMINFO = """MemTotal:        8137612 kB
 MemFree:          421364 kB
@@ -36,16 +37,9 @@ BOARD = {
 }
 
 
-def lay_out(root: Path, files: dict[str, str]) -> Path:
-    for name, text in files.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(text, encoding="utf-8")
-    return root
-
-
 @pytest.fixture
 def board(tmp_path: Path) -> Path:
-    return lay_out(tmp_path, BOARD)
+    return write_files(tmp_path, BOARD)
 
 
 def test_temperatures_are_listed_in_the_order_of_the_zones(board: Path) -> None:
@@ -57,12 +51,12 @@ def test_two_zones_of_one_type_are_both_listed(tmp_path: Path) -> None:
     zones = {
         f"thermal_zone{i}/{name}": text for i in range(2) for name, text in (("type", "acpitz"), ("temp", f"{i}000"))
     }
-    lay_out(tmp_path / "sys/class/thermal", zones)
+    write_files(tmp_path / "sys/class/thermal", zones)
     assert sorted(read_temperatures(tmp_path).values()) == [0.0, 1.0]
 
 
 def test_free_memory_is_used_where_an_old_kernel_has_no_available(tmp_path: Path) -> None:
-    lay_out(tmp_path, {"proc/meminfo": "MemTotal: 4 kB\nMemFree: 3 kB\n"})
+    write_files(tmp_path, {"proc/meminfo": "MemTotal: 4 kB\nMemFree: 3 kB\n"})
     assert read_memory(tmp_path) == Memory(4096, 3072, 0, 0)
 
 
@@ -80,7 +74,7 @@ def test_free_memory_is_used_where_an_old_kernel_has_no_available(tmp_path: Path
     ids=["RK3588", "one core", "debugfs", "load for root only", "another device", "load without cores", "no NPU"],
 )
 def test_the_npu_is_read_from_every_place_of_the_driver(files: dict[str, str], npu: Npu | None, tmp_path: Path) -> None:
-    assert read_npu(lay_out(tmp_path, files)) == npu
+    assert read_npu(write_files(tmp_path, files)) == npu
 
 
 def test_a_machine_without_these_files_has_no_gauges(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from mcp_types import CallToolResult
 
 from rkllm_chat import __version__
 from rkllm_chat.mcp_servers.board.server import build_server, format_duration
+from stage import write_files
 
 LIMIT_S = 5.0
 PROCESS_LIMIT_S = 30.0  # with the start of a process on a busy machine
@@ -186,11 +187,7 @@ def test_gauges_of_an_npu_board_are_described(folder: Path, tmp_path: Path) -> N
         "sys/class/thermal/thermal_zone0/type": "soc-thermal\n",
         "sys/class/thermal/thermal_zone0/temp": "45300\n",
     }
-    root = tmp_path / "board"
-    for name, text in files.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(text, encoding="utf-8")
-
+    root = write_files(tmp_path / "board", files)
     names = ("get_npu", "get_temperature", "get_memory", "get_load")
     answers = {name: said(call(folder, name, root)) for name in names}
     assert answers["get_npu"] == (

@@ -48,11 +48,6 @@ RECORDS: tuple[Record, ...] = (
 
 
 @pytest.fixture
-def shelf(tmp_path: Path) -> SessionDirectory:
-    return SessionDirectory(tmp_path / "state/sessions")
-
-
-@pytest.fixture
 def said() -> list[str]:
     return []
 
