@@ -34,7 +34,7 @@ BUDGETS = {  # lines of code of each package at most; a feature that needs a hig
     "storage": 1310,
     "prompt": 1418,
     "mcp_client": 8041,
-    "backends": 5854,
+    "backends": 5855,
     "chat": 3598,
     "mcp_servers": 1776,
     "tui": 5285,

@@ -188,7 +188,7 @@ def test_a_prompt_longer_than_the_context_is_an_error_and_the_next_one_works(lla
         (b"", "the file is empty"),
         (b"PK\x03\x04 not a model", "not a GGUF file"),
         (b"GGUF" + bytes(range(256)) * 8, "damaged GGUF: its version is "),
-        ("cut", "llama.cpp cannot load it"),
+        ("cut", "it is incomplete: 3 MB of at least 6 MB"),
     ],
     ids=["missing", "directory", "empty", "other magic", "garbage", "truncated"],
 )

@@ -83,7 +83,8 @@ def _check_headers(path: Path, projector: Path | None) -> list[str]:
         size, least = file.stat().st_size, header.least_bytes
         gap = f"it is incomplete: {size / 1e6:,.0f} MB of at least {least / 1e6:,.0f} MB" if size <= least else ""
         if problem := gap or find_contradiction(header):
-            raise ModelError(f"{file}: damaged GGUF: {problem}.", _HINT, path=str(file))
+            hint = PROJECTOR_HINT if file == projector else _HINT
+            raise ModelError(f"{file}: damaged GGUF: {problem}.", hint, path=str(file))
     return [f"{file.stat().st_size} {header.digest}" for file, header in read.items()]
 
 
