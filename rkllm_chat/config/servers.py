@@ -427,30 +427,35 @@ def decode_server(table: Any, source: str, place: str, origin: Origin = Origin.U
     if not isinstance(table, dict):
         raise ConfigError(f"{source}: {place} must be a table.", path=source)
     _check_depth(table, source, place)
-    if isinstance(table.get("roots"), bool):
-        if table["roots"]:
-            hint = "Name the folders, or leave the key out for those of the arguments."
-            raise ConfigError(f"{source}: {place}.roots must be a list of folders, or false.", hint, path=source)
+    if table.get("roots") is True:
+        hint = "Name the folders, or leave the key out for those of the arguments."
+        raise ConfigError(f"{source}: {place}.roots must be a list of folders, or false.", hint, path=source)
+    if table.get("roots") is False:
         table = {**table, "roots": []}
     values = decode_table(ServerConfig, table, source, place, SERVER_KEYS, is_expanded=False)
     if os.path.basename(values.get("command", "")) in PACKAGE_RUNNERS:
         values = {"connect_s": RUNNER_CONNECT_S, **values}
     server = ServerConfig(**{"name": "", **values}, source=source, place=place, origin=origin)
-    name, url = server.name, server.url
-    if not is_server_name(name):
+    if not is_server_name(server.name):
         hint = f"Use at most {_MAX_NAME_LENGTH} letters, digits, - and single _."
-        raise ConfigError(f'{source}: {place}.name "{name}" cannot be a server name.', hint, path=source)
+        raise ConfigError(f'{source}: {place}.name "{server.name}" cannot be a server name.', hint, path=source)
     server = _check_server(server)
-    if url and (unused := [key for key in ("sandbox", "write", "network") if key in table]):
+    _check_command(server, table)
+    return server
+
+
+def _check_command(server: ServerConfig, table: Mapping[str, Any]) -> None:
+    """Raise ConfigError for keys, words and variables that a command could not have, or a URL not use."""
+    source, place = server.source, server.place
+    if server.url and (unused := [key for key in ("sandbox", "write", "network") if key in table]):
         hint = "The key is only valid for servers with a command."
         raise ConfigError(f"{source}: {place}.{unused[0]} has no effect for a server with a URL.", hint, path=source)
     if " " in server.command and "args" not in table:
         hint = "Move the arguments to args; if the command is a path with a space, set args = []."
-        raise ConfigError(f'{source}: the command of server "{name}" contains spaces.', hint, path=source)
+        raise ConfigError(f'{source}: the command of server "{server.name}" contains spaces.', hint, path=source)
     if unusable := [variable for variable in server.env if not variable or "=" in variable]:
         text = f'{source}: {place}.env contains "{unusable[0]}", which cannot be the name of a variable.'
         raise ConfigError(text, path=source)
-    return server
 
 
 def _check_server(server: ServerConfig) -> ServerConfig:

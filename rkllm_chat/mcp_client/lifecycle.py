@@ -55,6 +55,19 @@ log = logging.getLogger(__name__)
 class ServerLifecycle:
     """The lifecycle of one server.
 
+    In order of time:
+
+    1. `open` (or `restart`) calls `_start`, which runs the owner task and waits until it has opened or failed. A server
+       that died of a newer request is started once more with the older protocol.
+    2. The owner task, `_own_client`, checks that the user has accepted the start, opens the transport, enters the SDK's
+       client, lists the tools (`_prepare`), and announces the server (`_mark_open`).
+    3. It stays in `_serve` until the first of: the user closes the server, the process or connection has ended, a
+       request timed out and so did a ping (`check_alive`), pings get no answer, nothing used it for `idle_s`.
+    4. It leaves the client, whatever happened, and stores the state: closed, idle, or down with the error.
+    5. The next request, in `get_client`, starts an idle server at once, and one that is down after its backoff. More
+       requests wait for the same start.
+    6. `aclose` ends the owner task, by cancellation if it does not end by itself.
+
     Args:
         advertised: Receives the tools that the server lists.
         source: Replaces the transport for a server in this process (an `MCPServer`).

@@ -338,20 +338,8 @@ class Model:
             RunFailedError: The library reported a failure.
         """
         structs = self.library.structs
-        input_ = structs["RKLLMInput"]()
+        input_, _data = self._make_input(prompt, images)
         _set_members(input_, {"role": role, "enable_thinking": thinking})
-        if isinstance(prompt, str):
-            data = ctypes.create_string_buffer(prompt.encode("utf-8", errors="replace"))
-            if images is None:
-                input_.input_type, input_.prompt_input = PROMPT, data.value
-            else:
-                input_.input_type = MULTIMODAL
-                members = {"prompt": ctypes.addressof(data), **images.members}
-                _set_members(input_.multimodal_input, members)
-        else:
-            tokens = (ctypes.c_int32 * len(prompt))(*prompt)
-            input_.input_type = TOKEN
-            input_.token_input.input_ids, input_.token_input.n_tokens = ctypes.addressof(tokens), len(prompt)
         inference = structs["RKLLMInferParam"]()
         mode = LAST_HIDDEN_LAYER if embeds else GENERATE
         _set_members(inference, {"mode": mode, "keep_history": int(keep_history), "max_new_tokens": max_new_tokens})
@@ -366,6 +354,20 @@ class Model:
         _set_members(inference, {name: ctypes.addressof(part) for name, part in parts.items() if part is not None})
         self._wants_state, self.last_state, self.state_tokens = embeds, b"", 0
         self.library.call("run", self.handle, ctypes.byref(input_), ctypes.byref(inference), None)
+
+    def _make_input(self, prompt: str | list[int], images: Images | None) -> tuple[Any, Any]:
+        """Return the struct of a prompt, and the data to which it points, which must outlive the run."""
+        input_ = self.library.structs["RKLLMInput"]()
+        data: Any = None
+        if not isinstance(prompt, str):
+            input_.input_type, data = TOKEN, (ctypes.c_int32 * len(prompt))(*prompt)
+            input_.token_input.input_ids, input_.token_input.n_tokens = ctypes.addressof(data), len(prompt)
+        elif images is None:
+            input_.input_type, input_.prompt_input = PROMPT, prompt.encode("utf-8", errors="replace")
+        else:
+            input_.input_type, data = MULTIMODAL, ctypes.create_string_buffer(prompt.encode("utf-8", errors="replace"))
+            _set_members(input_.multimodal_input, {"prompt": ctypes.addressof(data), **images.members})
+        return input_, data
 
     def _take_state(self, layer: Any) -> bool:
         """Copy the last hidden state of a result; False if it has none. The library may deliver them in parts."""
