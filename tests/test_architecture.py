@@ -38,7 +38,7 @@ BUDGETS = {  # lines of code of each package at most; a feature that needs a hig
     "chat": 3598,
     "mcp_servers": 1776,
     "tui": 5285,
-    "api_server": 2665,
+    "api_server": 2643,
     "cli": 5685,
     "__init__": 52,
     "__main__": 13,

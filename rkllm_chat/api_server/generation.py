@@ -66,10 +66,11 @@ class ReplyCall:
 
 
 @dataclass(frozen=True)
-class TextScores:
-    """How probable the tokens of the text that follows were."""
+class ReplyText:
+    """A part of the text, and how probable its tokens were, if the client wants to know."""
 
-    scores: tuple[TokenScore, ...]
+    text: str
+    scores: tuple[TokenScore, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ class ReplyEnded:
     usage: Usage
 
 
-ReplyEvent = Text | TextScores | Thought | Reading | ReplyCall | ReplyEnded
+ReplyEvent = ReplyText | Thought | Reading | ReplyCall | ReplyEnded
 
 
 @dataclass
@@ -113,9 +114,8 @@ async def collect_replies(events: AsyncIterable[ReplyEvent]) -> list[Reply]:
     async for event in events:
         reply = replies[-1]
         match event:
-            case Text(part):
+            case ReplyText(part, scores):
                 reply.text += part
-            case TextScores(scores):
                 reply.scores += scores
             case Thought(part):
                 reply.thought += part
@@ -124,8 +124,6 @@ async def collect_replies(events: AsyncIterable[ReplyEvent]) -> list[Reply]:
             case ReplyEnded():
                 reply.end = event
                 replies.append(Reply())
-            case _:
-                pass
     return replies[:-1]
 
 
@@ -272,7 +270,7 @@ class ReplyGenerator:
         for is_last in (bool(self._request.prefix), True):
             async with aclosing(self._run_turn(messages)) as events:
                 async for event in events:
-                    if not (is_buffered and isinstance(event, Text | TextScores)):
+                    if not (is_buffered and isinstance(event, ReplyText)):
                         yield event
             if is_last or not (correction := self._find_correction()):
                 break
@@ -283,13 +281,13 @@ class ReplyGenerator:
             raise ApiError(422, f"The reply does not match the schema: {problem}.", code="invalid_reply")
         if is_buffered and (text := remove_fence("".join(self._text))):
             self._text = [text]
-            yield Text(text)
+            yield ReplyText(text)
         self._remember()
         yield ReplyEnded(self._find_reason(), add_usages(self._hide_foreign_reuse()))
 
     async def _run_turn(
         self, messages: Sequence[Message]
-    ) -> AsyncGenerator[Text | TextScores | Thought | Reading | ReplyCall, None]:
+    ) -> AsyncGenerator[ReplyText | Thought | Reading | ReplyCall, None]:
         """Run one turn up to a call of the client's tools."""
         held = _HeldReply(may_be_discarded=bool(messages) and messages[0].role == "tool")
         try:
@@ -324,16 +322,13 @@ class ReplyGenerator:
                 self._trimmer = _BlankTrimmer()
             case ToolFinished():
                 held.may_be_discarded = True
-            case _:
-                pass
 
-    def _show(self, text: str) -> list[Text | TextScores]:
+    def _show(self, text: str) -> list[ReplyText]:
         """Add text to the reply and return it for the client, with the scores of its tokens."""
         if not text:
             return []
         self._text.append(text)
-        scores = self._backend.take_scores()
-        return [TextScores(scores), Text(text)] if scores else [Text(text)]
+        return [ReplyText(text, self._backend.take_scores())]
 
     def _accept(self, found: ToolCall) -> ClientCall | None:
         """Return a call for the client; None if it is invalid, not of its tools, or one too many."""

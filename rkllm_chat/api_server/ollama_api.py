@@ -24,12 +24,12 @@ from ..backends.shared.model_files import read_parameter_count, resolve_model
 from ..calls.model_families import Family, find_family
 from ..config.settings import Settings
 from ..core.errors import ModelError
-from ..core.events import Text, Thought
+from ..core.events import Thought
 from ..core.messages import MediaKind
 from .chat_request import ChatRequest, ClientCall, ClientMedia, ClientMessage, make_request
 from .client_media import read_base64
 from .errors import ApiError
-from .generation import ReplyCall, ReplyEnded, ReplyEvent, TextScores, collect_replies
+from .generation import ReplyCall, ReplyEnded, ReplyEvent, ReplyText, collect_replies
 from .openai_api import describe_scores
 from .openai_schema import (
     ANY_OBJECT,
@@ -213,22 +213,16 @@ class OllamaChat:
 
     async def stream(self, events: AsyncIterator[ReplyEvent]) -> AsyncIterator[bytes]:
         """Yield the reply as JSON lines."""
-        scores: Sequence[TokenScore] = ()
         async for event in events:
             match event:
-                case TextScores(scores):
-                    pass
-                case Text(part):
+                case ReplyText(part, scores):
                     yield self._write({"content": part}, scores=scores)
-                    scores = ()
                 case Thought(part):
                     yield self._write({"content": "", "thinking": part})
                 case ReplyCall(call):
                     yield self._write({"content": "", "tool_calls": [_describe_call(call)]})
                 case ReplyEnded():
                     yield self._write({"content": ""}, _describe_end(event))
-                case _:
-                    pass
 
     def describe_loaded(self, is_unloaded: bool = False) -> dict[str, Any]:
         """Return the answer to a request without messages, which only loads the model, or unloads it."""

@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from ..backends.base import TokenScore
-from ..core.events import Reading, Text, Thought, Usage
+from ..core.events import Reading, Thought, Usage
 from .chat_request import ClientCall
 from .errors import ApiError
-from .generation import Reply, ReplyCall, ReplyEnded, ReplyEvent, TextScores, add_usages, collect_replies
+from .generation import Reply, ReplyCall, ReplyEnded, ReplyEvent, ReplyText, add_usages, collect_replies
 from .openai_schema import dump_json
 
 _CHUNK = "chat.completion.chunk"
@@ -60,18 +60,15 @@ class ChatCompletion(EventWriter):
 
     async def stream(self, events: AsyncIterator[ReplyEvent]) -> AsyncIterator[bytes]:
         """Yield the replies as server-sent events."""
-        calls, scores, usages = 0, tuple[TokenScore, ...](), list[Usage]()
+        calls, usages = 0, list[Usage]()
         has_begun = False
         async for event in events:
             if not has_begun:
                 has_begun, calls = True, 0
                 yield self._write_delta(len(usages), {"role": "assistant", "content": ""})
             match event:
-                case TextScores(scores):
-                    pass
-                case Text(part):
+                case ReplyText(part, scores):
                     yield self._write_delta(len(usages), {"content": part}, scores=scores)
-                    scores = ()
                 case Thought(part):
                     yield self._write_delta(len(usages), {"reasoning_content": part})
                 case Reading():

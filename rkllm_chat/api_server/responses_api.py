@@ -13,11 +13,11 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Discriminator, Field
 from pydantic import Tag as Variant
 
-from ..core.events import Text, Thought, Usage
+from ..core.events import Thought, Usage
 from ..core.messages import Tool
 from .chat_request import CLIENT, ChatRequest, ClientCall, ClientMessage, make_request
 from .errors import ApiError
-from .generation import ReplyCall, ReplyEnded, ReplyEvent
+from .generation import ReplyCall, ReplyEnded, ReplyEvent, ReplyText
 from .openai_api import SSE_COMMENT, write_event
 from .openai_schema import (
     ANY_OBJECT,
@@ -201,7 +201,7 @@ class ResponseWriter:
     def _add(self, event: ReplyEvent) -> Iterator[bytes]:
         """Add an event to the output and yield what a stream says of it."""
         match event:
-            case Text(part):
+            case ReplyText(part):
                 yield from self._add_text(part)
             case Thought(part):
                 yield from self._add_thought(part)

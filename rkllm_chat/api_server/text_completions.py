@@ -18,8 +18,7 @@ from pydantic import BaseModel, Field
 from ..backends import Backend
 from ..backends.base import TokenScore
 from ..config.settings import Settings
-from ..core.events import Text
-from .generation import ReplyEnded, ReplyEvent, TextScores, add_usages, check_length, collect_replies, vary_reply
+from .generation import ReplyEnded, ReplyEvent, ReplyText, add_usages, check_length, collect_replies, vary_reply
 from .openai_api import END_OF_STREAM, EventWriter, describe_usage, write_event
 from .openai_schema import MAX_REPLIES, Limit, RequestBody, SamplingParameters
 from .request_backend import RequestBackend
@@ -133,9 +132,7 @@ async def continue_texts(
         async with aclosing(stream) as items:
             async for item in items:
                 if isinstance(item, str):
-                    if scores := requested.take_scores():
-                        yield TextScores(scores)
-                    yield Text(item)
+                    yield ReplyText(item, requested.take_scores())
         # the cache is shared by all clients: what it has of a text would say what others wrote
         usage = replace(add_usages(requested.usages), reused_tokens=0)
         reason: Literal["length", "stop"] = "length" if requested.has_reached_limit else "stop"
@@ -162,19 +159,14 @@ class TextCompletion(EventWriter):
 
     async def stream(self, events: AsyncIterator[ReplyEvent]) -> AsyncIterator[bytes]:
         """Yield the continuations as server-sent events."""
-        index, scores = 0, tuple[TokenScore, ...]()
+        index = 0
         async for event in events:
             match event:
-                case TextScores(scores):
-                    pass
-                case Text(text):
+                case ReplyText(text, scores):
                     yield self._write(_describe_choice(index, text, None, scores))
-                    scores = ()
                 case ReplyEnded(reason):
                     yield self._write(_describe_choice(index, "", reason))
                     index += 1
-                case _:
-                    pass
         yield END_OF_STREAM
 
     def _write(self, choice: dict[str, Any]) -> bytes:
@@ -214,7 +206,7 @@ class Infill(EventWriter):
     async def stream(self, events: AsyncIterator[ReplyEvent]) -> AsyncIterator[bytes]:
         """Yield the text as server-sent events."""
         async for event in events:
-            if isinstance(event, Text):
+            if isinstance(event, ReplyText):
                 yield write_event({"content": event.text, "stop": False})
             elif isinstance(event, ReplyEnded):
                 yield write_event(self._describe("", event))
