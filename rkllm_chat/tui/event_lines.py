@@ -84,8 +84,7 @@ class EventPrinter:
                 if line := describe_event(event, self._words):
                     self._write_line(line, bool(_ONLY_ERRORS.style_of(event)))  # a failure is never dim
                 if isinstance(event, ToolFinished):
-                    is_shown = event.is_asked and event.result.status == "completed"
-                    lines = sanitize_for_terminal(event.result.text).splitlines() if is_shown else []
+                    lines = sanitize_for_terminal(event.result.text).splitlines() if event.is_asked else []
                     self._write_lines([*lines, *format_user_text(event.result, self._words)])
 
     def end_line(self) -> None:

@@ -173,7 +173,7 @@ class EventView:
             result = event.result
             if drawn:
                 result = replace(result, text=result.text.replace(NOT_SHOWN, "]"))
-            lines += map(self.dim, self.calls.shorten_result(result, width))
+            lines += map(self.dim, self.calls.shorten_result(result, width, event.is_asked))
             return [*lines, *drawn, *format_user_text(event.result, self._words)]
         line = truncate(describe_event(event, self._words), MAX_LINE_LENGTH)
         return [paint(part, style) for part in wrap_text(line, width)] if line else []

@@ -95,10 +95,11 @@ class ToolCallView:
         """Return the ends of the calls that still run: no event reports them."""
         return [ToolFinished(_stopped_result(call), call.event.number) for call in self._running]
 
-    def shorten_result(self, result: ToolResult, width: int) -> list[str]:
+    def shorten_result(self, result: ToolResult, width: int, is_asked: bool) -> list[str]:
         """Return the first rows of what a call returned, indented; the whole is kept for `take_folded`."""
         text = result.text.strip("\r\n")
-        if result.status != "completed" or not text.strip():
+        is_cut = is_asked and len(text) > MAX_LINE_LENGTH  # in the line about a failure
+        if not (is_cut or result.status == "completed") or not text.strip():
             return []
         beginning = sanitize_for_terminal(text[:_MAX_SHOWN_CHARACTERS]).split("\n")
         rows = (row for line in beginning for row in break_words(line.rstrip(), width - len(_INDENT)))

@@ -30,8 +30,8 @@ ARGUMENTS = {f"a{number:02}": text for number, text in enumerate(MARKED)}
 # Channel -> what is typed, and the text to wait for. Keys of one or two characters answer a question.
 STEPS: dict[str, list[tuple[str, str]]] = {
     "results": [
-        *[("/call act\r", LAST), ("act\r", "[q] stop:"), ("y", "Done."), ("/history 1\r", LAST)],
-        *[("\x0f", LAST), ("/context\r", "total")],
+        *[("/call act\r", "Ctrl+O shows them"), ("\x0f", LAST), ("act\r", "[q] stop:"), ("y", "Done.")],
+        *[("/history 1\r", LAST), ("\x0f", LAST), ("/context\r", "total")],
     ],
     "resources": [("/resources\r", LAST)],
     "prompts": [("/prompts\r", LAST), ("/prompt ask who=me\r", "Send it?"), ("n", "[y/N] n")],
@@ -41,7 +41,11 @@ STEPS: dict[str, list[tuple[str, str]]] = {
     "names": [(f"go {first}\r", f"Done {first}.") for first in STARTS],
     "titles": [("/tools list\r", LAST)],
     "server instructions": [("/mcp list\r", "MCP 2025"), ("/tools list\r", "act"), ("/mcp channels\r", LAST)],
-    "errors": [("/call act\r", LAST), *((f"/call act what={number}\r", "answered with error") for number in CALLS)],
+    "errors": [
+        ("/call act\r", "shows them"),
+        ("\x0f", LAST),
+        *((f"/call act what={number}\r", "answered with error") for number in CALLS),
+    ],
     "logs": [("/call act\r", "completed")],
     "stderr": [("/mcp log channels\r", LAST)],
     "elicitation": [("/call act\r", "Answer it?"), ("", "progress k00:"), ("y", "optional"), ("\x03", "completed")],
