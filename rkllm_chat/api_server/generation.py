@@ -202,48 +202,52 @@ class ReplyGenerator:
         check_media(request.messages, backend.media_kinds)
         if isinstance(backend, ThinkingSwitch):
             backend.set_thinking(request.thinking or settings.thinking)
-        call_format = select_call_format(backend, settings)
         self._request, self._histories = request, histories
         has_tools = request.tool_choice != "none"
         self._tools = request.tools if has_tools else ()
         toolbox = RequestToolbox(self._tools, servers if has_tools else None)
         self._has_tools = bool(toolbox.tools)
-        grammar, value = (
-            self._choose_grammars(settings, call_format, toolbox.tools) if backend.supports_grammar else _NONE
-        )
-        self._is_constrained = grammar is not None
-        self._backend = RequestBackend(backend, request.stop_sequences, grammar, value, request.prefix, request.scores)
-        known, history, self._known_tokens = histories.find(request.system, request.messages)
-        history = (*history, *build_history(request.messages, call_format)[known:])
-        last_reply = max((i for i, message in enumerate(history) if message.role == "assistant"), default=-1)
-        self._new = history[last_reply + 1 :]
-        settings = replace(
-            settings,
-            system=request.system or settings.system,
-            generation=replace(settings.generation, **request.generation),
-            max_steps=settings.max_steps if self._has_tools else 1,
-        )
-        words = i18n.load(settings.language)
-        self._chat = Conversation(self._backend, toolbox, settings, words)
+        grammars = self._choose_grammars(backend, settings, toolbox.tools)
+        self._is_constrained = grammars[0] is not None
+        self._backend = RequestBackend(backend, request.stop_sequences, *grammars, request.prefix, request.scores)
+        self._chat = Conversation(self._backend, toolbox, self._adapt_settings(settings), i18n.load(settings.language))
         self._chat.find_quarantined = toolbox.find_quarantined
         self._chat.find_instructions = partial(toolbox.select_instructions, may_have_instructions(backend))
         self._chat.is_served = True
         if not self._has_tools:
             self._chat.ask_to_continue = stop_at_limit
-        self._chat.restore(history[: last_reply + 1])
+        self._new, self._known_tokens = self._restore_history()
         self._text: list[str] = []
         self._calls: list[ClientCall] = []
         self._trimmer = _BlankTrimmer(bool(request.prefix))
         select_tools(self._chat)  # what takes seconds with hundreds of tools; the turn finds it done
 
-    def _choose_grammars(self, settings: Settings, call_format: str, tools: Sequence[Tool]) -> _Grammars:
+    def _adapt_settings(self, settings: Settings) -> Settings:
+        """Return the settings of the server with what the request replaces."""
+        return replace(
+            settings,
+            system=self._request.system or settings.system,
+            generation=replace(settings.generation, **self._request.generation),
+            max_steps=settings.max_steps if self._has_tools else 1,
+        )
+
+    def _restore_history(self) -> tuple[Sequence[Message], int]:
+        """Restore the conversation up to its last reply; return the messages after it and the tokens known before."""
+        request = self._request
+        known, history, tokens = self._histories.find(request.system, request.messages)
+        history = (*history, *build_history(request.messages, self._chat.call_format)[known:])
+        last_reply = max((i for i, message in enumerate(history) if message.role == "assistant"), default=-1)
+        self._chat.restore(history[: last_reply + 1])
+        return history[last_reply + 1 :], tokens
+
+    def _choose_grammars(self, backend: Backend, settings: Settings, tools: Sequence[Tool]) -> _Grammars:
         """Return what replaces the grammar of calls, if the request requires a call or a JSON value.
 
         Returns:
             The grammar of a reply, and of one in which calls are impossible; None where they stay.
         """
-        request = self._request
-        if not settings.constrained:
+        request, call_format = self._request, select_call_format(backend, settings)
+        if not (settings.constrained and backend.supports_grammar):
             return _NONE
         if request.tool_choice == "required":
             calls = build_call_grammar(self._required_tools, call_format)
