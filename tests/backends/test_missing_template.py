@@ -27,6 +27,8 @@ NAMES = {
     "harbour.gguf": CONTINUES,
     "harbour-instruct.gguf": BUILT_IN.format("chatml"),
 }
+SPOKEN = ("gemma-3-270m.gguf", "Llama-3.2-1B-Instruct.gguf")
+"""One name for each sentence."""
 
 
 @pytest.fixture
@@ -44,15 +46,14 @@ def put_model(shipped_model: Path, folder: Path) -> Callable[[str], str]:
 def test_a_script_is_told_on_standard_error_and_the_doctor_says_the_same(
     put_model: Callable[[str], str], program: Run
 ) -> None:
-    told, reported = {}, {}
+    reported = {}
     for name in NAMES:
-        model = put_model(name)
-        done = program("--no-servers", "--model", model, "-p", "Hello!", "--max-tokens", "4")
-        told[name] = [line for line in done.stderr.splitlines() if "template" in line]
-        report = json.loads(program("doctor", "--json", "--model", model, code=None).stdout)["result"]["lines"]
-        reported[name] = [line["value"] for line in report if line["name"] == "template"]
+        report = json.loads(program("doctor", "--json", "--model", put_model(name), code=None).stdout)["result"]
+        reported[name] = [line["value"] for line in report["lines"] if line["name"] == "template"]
     assert reported == {name: [f"{name} {said}"] for name, said in NAMES.items()}
-    assert told == reported
+    for name in SPOKEN:
+        done = program("--no-servers", "--model", name, "-p", "Hello!", "--max-tokens", "4")
+        assert [line for line in done.stderr.splitlines() if "template" in line] == reported[name]
 
 
 def test_nothing_is_said_of_a_model_with_a_template(shipped_model: Path, program: Run) -> None:
