@@ -29,15 +29,17 @@ from rkllm_chat.core import i18n as language
 from rkllm_chat.core.errors import ChatError, ConfigError, GenerationError, ModelError
 from rkllm_chat.core.events import Event, Notice, Reading, Sentence, Text, TurnEnded, Usage
 from rkllm_chat.core.messages import Message
+from rkllm_runtime.build import RELEASES
 from stage import GREEDY, end_after
 
 pytestmark = pytest.mark.model
+OLDEST, *BETWEEN, NEWEST = RELEASES
 Open = Callable[..., RkllmBackend]
 Compiled = Callable[[str], Path]
 Run = Callable[..., Any]
 
 
-@pytest.mark.parametrize("family", ["C", *(pytest.param(one, marks=pytest.mark.slow) for one in "DEFG"), "H"])
+@pytest.mark.parametrize("family", [OLDEST, *(pytest.param(one, marks=pytest.mark.slow) for one in BETWEEN), NEWEST])
 def test_a_talk_is_the_same_as_through_llama_cpp(
     family: str, open_npu: Open, run: Run, through_llama: list[Message]
 ) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,10 +13,8 @@ from rkllm_chat.backends.rkllm import abi as rkllm_abi
 from rkllm_chat.backends.rkllm.abi import Library, find_library, read_release
 from rkllm_chat.backends.rkllm.layouts import LAYOUT_OF_RELEASE, make_structs
 from rkllm_chat.core.errors import ModelError
-from rkllm_runtime.build import build_runtime, layouts_of
+from rkllm_runtime.build import TABLE, build_runtime, layouts_of
 
-TABLE: dict[str, Any] = json.loads(Path(__file__).with_name("rkllm_abi.json").read_text(encoding="utf-8"))
-FAMILIES = "CDEFGH"
 Compiled = Callable[[str], Path]
 
 
@@ -37,7 +34,7 @@ def expected(struct: dict[str, Any]) -> dict[str, Any]:
     return {"size": struct["size"], "fields": {name: place for name, place in fields.items() if name not in nested}}
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", TABLE)
 @pytest.mark.parametrize(("key", "narrow"), [("structs", False), ("structs_armhf", True)])
 def test_every_struct_has_the_layout_of_the_header(family: str, key: str, narrow: bool) -> None:
     wanted = {rename(name): expected(struct) for name, struct in TABLE[family][key].items()}
@@ -49,7 +46,7 @@ def rename(name: str) -> str:
     return name.replace("MultiModel", "MultiModal")
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", TABLE)
 def test_enum_values_are_those_of_the_header(family: str) -> None:
     enums = TABLE[family]["enums"]
     states = [enums["LLMCallState"][f"RKLLM_RUN_{name}"] for name in ("NORMAL", "WAITING", "FINISH", "ERROR")]
@@ -60,10 +57,10 @@ def test_enum_values_are_those_of_the_header(family: str) -> None:
 
 
 def test_every_release_of_the_table_is_supported() -> None:
-    assert {release: family for family in FAMILIES for release in TABLE[family]["releases"]} == LAYOUT_OF_RELEASE
+    assert {release: family for family in TABLE for release in TABLE[family]["releases"]} == LAYOUT_OF_RELEASE
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", TABLE)
 def test_every_struct_has_the_layout_of_the_stand_in(family: str, tmp_path: Path) -> None:
     compiled = layouts_of(family, tmp_path)["structs"]
     assert {rename(name): expected(struct) for name, struct in compiled.items()} == {
@@ -71,7 +68,7 @@ def test_every_struct_has_the_layout_of_the_stand_in(family: str, tmp_path: Path
     }
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", TABLE)
 def test_a_library_is_recognized_by_its_text_and_defaults(family: str, compiled: Compiled) -> None:
     library = Library(compiled(family))
     assert (library.layout, LAYOUT_OF_RELEASE[library.release]) == (family, family)

@@ -23,13 +23,12 @@ from rkllm_chat.config.trust_rules import Origin
 from rkllm_chat.core.errors import GenerationError, ModelError
 from rkllm_chat.core.events import Usage
 from rkllm_chat.core.messages import Media, Message
-from rkllm_runtime.build import build_encoder
+from rkllm_runtime.build import RELEASES, build_encoder
 from stage import GREEDY
 from vision_models import write_picture
 
 pytestmark = pytest.mark.model
 SIDE, TOKENS, WIDTH = 28, 16, 256
-LAYOUTS = "CDEFGH"
 Open = Callable[..., RkllmBackend]
 Compiled = Callable[[str], Path]
 Write = Callable[..., tuple[str, Usage]]
@@ -125,7 +124,7 @@ def last_prompt(folder: Path) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", RELEASES)
 def test_the_runtime_receives_the_floats_of_the_encoder(
     layout: str, open_model: Open, write: Write, received: Callable[[], list[float]], tmp_path: Path
 ) -> None:
@@ -142,7 +141,7 @@ def test_the_runtime_receives_the_floats_of_the_encoder(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", RELEASES)
 def test_several_pictures_are_sent_where_a_run_takes_them(
     layout: str, open_model: Open, write: Write, received: Callable[[], list[float]], tmp_path: Path
 ) -> None:

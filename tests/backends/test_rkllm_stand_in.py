@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from altered import with_number
-from rkllm_runtime.build import HERE, RELEASES, compile_c, family_flags, layouts_of
-from rkllm_runtime.driver import FINISH, NONE, NORMAL, TABLE, Caller
+from rkllm_runtime.build import HERE, RELEASES, TABLE, compile_c, family_flags, layouts_of
+from rkllm_runtime.driver import FINISH, NONE, NORMAL, Caller
 
 LIMIT_S = 5
 HELLO = "Hello!"

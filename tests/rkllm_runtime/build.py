@@ -11,11 +11,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-RELEASES = {"C": "1.1.4", "D": "1.2.0", "E": "1.2.1b1", "F": "1.2.3", "G": "1.3.0", "H": "1.3.1"}
 SOURCES = ("runtime.c", "run.c", "prompt.c", "tokens.c", "faults.c")
 FLAGS = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidden", "-pthread")
 LIMIT_S = 60
 HERE = Path(__file__).parent
+TABLE: dict[str, Any] = json.loads((HERE.parent / "backends/rkllm_abi.json").read_text(encoding="utf-8"))
+"""Layout's letter -> what a compiler said of its header, and its releases."""
+RELEASES = {layout: str(header["releases"][-1]) for layout, header in TABLE.items()}
 
 
 def build_runtime(family: str, folder: Path, release: str = "", *, with_llama: bool = True) -> Path:

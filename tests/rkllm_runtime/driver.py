@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-import json
 import struct
 from pathlib import Path
 from typing import Any
 
-TABLE: dict[str, Any] = json.loads((Path(__file__).parents[1] / "backends/rkllm_abi.json").read_text("utf-8"))
+from .build import TABLE
+
 NORMAL, FINISH = 0, 2
 PROMPT = 0
 NONE = ctypes.c_void_p(0)

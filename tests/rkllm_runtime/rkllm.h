@@ -12,8 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#if !defined(RKLLM_FAMILY) || RKLLM_FAMILY < 'C' || RKLLM_FAMILY > 'H'
-#error "RKLLM_FAMILY is one of 'C', 'D', 'E', 'F', 'G', 'H'"
+#if !defined(RKLLM_FAMILY) || RKLLM_FAMILY < 'C'
+#error "RKLLM_FAMILY is the letter of a layout, from 'C' on"
 #endif
 
 #if RKLLM_FAMILY >= 'D'
