@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from prompt_toolkit.filters import Condition, FilterOrBool, is_searching, vi_insert_mode
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.keys import Keys
 
 from .input_line import InputLine, has_visible_text, replace_surrogates
@@ -91,7 +92,7 @@ class KeyHandler:
             bind(keys, ~wants_key, lambda event: event.current_buffer.insert_text("\n"))
         bind(["c-x", "c-e"], ~wants_key, lambda _: self._edit())
         bind([Keys.BracketedPaste], True, lambda event: line.paste(_unify_newlines(event.data)), eager=True)
-        bind([Keys.Any], wants_key, lambda event: self._answer_key(event.data), eager=True)
+        bind([Keys.Any], wants_key, self._answer_key, eager=True)
         bind(["c-c"], ~is_searching, lambda _: self._interrupt(), eager=True)
         bind(["<sigint>"], True, lambda _: self._interrupt(), eager=True)
         bind(["escape"], ~is_searching & ~(vi_insert_mode & ~has_menu), lambda _: self._escape())
@@ -190,16 +191,19 @@ class KeyHandler:
         elif self.stop:
             self.stop()
 
-    def _answer_key(self, key: str) -> None:
+    def _answer_key(self, event: KeyPressEvent) -> None:
         """Handle a key while a question waits for one.
 
-        Keys typed before the question was visible go into the unfinished input line instead. A key that has just
-        consented to one question consents to no second one, and is dropped while it repeats.
+        Keys typed before the question was visible go into the unfinished input line instead, and so does text: a key
+        that is no answer or is followed by another one at once, and those behind it. A key that has just consented to
+        one question consents to no second one, and is dropped while it repeats.
         """
-        question = self._line.question
+        key, question = event.data, self._line.question
         assert question
         now, last_key_at = time.monotonic(), self._last_key_at
         answer = question.keys.get(key.lower())
+        if key.isprintable() and (answer is None or any(one.data.isprintable() for one in _list_next(event))):
+            last_key_at = now
         is_consent = answer is not None and answer not in (question.keys["\r"], "stop")
         if is_consent and self._consent_key:
             last_key_at = max(last_key_at, self._answered_at)
@@ -229,3 +233,8 @@ class KeyHandler:
 
 def _unify_newlines(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _list_next(event: KeyPressEvent) -> Sequence[KeyPress]:
+    """Return the keys that were read together with this one."""
+    return [press for press in event.key_processor.input_queue if press.data]

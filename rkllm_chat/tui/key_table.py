@@ -36,7 +36,7 @@ KEYS = (
     Key("Enter", "send", "queue", "default", "choose", (("enter",),)),
     Key("Ctrl+J", "newline", "newline", "", "", (("c-j",),)),
     Key("Alt+Enter", "newline", "newline", "cancel", "leave", (("escape", "enter"),)),
-    Key("\\ Enter", "newline", "newline", "default", "find"),
+    Key("\\ Enter", "newline", "newline", "", "find"),
     Key("Tab", "complete", "queue", "", "", (("tab",),)),
     Key("Up, Down", "recall", "recall", "", "move"),
     Key("Ctrl+R", "search", "search", "", "rename"),

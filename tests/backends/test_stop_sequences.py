@@ -53,6 +53,13 @@ def test_a_repeating_reply_is_ended(unit: str) -> None:
     assert len("".join(shown)) < 1200 + 200 + len(unit)
 
 
+def test_a_repeating_short_line_is_ended_sooner() -> None:
+    stops = StopDetector(ENDS)
+    shown = [stops.feed("README.md\n") for _ in range(500)]
+    assert stops.ending is Ending.REPETITION
+    assert len("".join(shown)) <= 400 + 100
+
+
 @pytest.mark.parametrize("unit", ["&", "!!", "[PAD151935]", "<unk>"])
 def test_the_garbage_of_a_broken_runtime_is_ended_soon(unit: str) -> None:
     stops = StopDetector(ENDS)

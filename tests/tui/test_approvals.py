@@ -51,6 +51,17 @@ def test_the_chat_goes_on_after_its_folder_was_removed(open_chat: OpenChat, fold
     screen.enter("/permissions forget harbour__write_log", "until you leave")
 
 
+@pytest.mark.parametrize("text", ["What is 2+2? always", "always"])
+@pytest.mark.usefixtures("harbour")
+def test_text_that_is_typed_at_a_question_is_no_answer(text: str, open_chat: OpenChat) -> None:
+    screen = open_chat(HARBOUR, call_text("write_log", text="x"), "Not.")
+    ask(screen, "go")
+    screen.type(text)
+    screen.wait_for_rest(3 * PAUSE_S)
+    screen.say("n", "Enter gives no reason:")
+    screen.say("Not yet.\r", "◆ Not.", f"> {text}")
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("harbour")
 def test_edited_arguments_are_validated_shown_and_asked_about_again(open_chat: OpenChat) -> None:

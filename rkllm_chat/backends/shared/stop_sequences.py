@@ -18,6 +18,8 @@ from ..base import ModelStream, StoppableStream, StreamItem
 _WINDOW_LENGTH = 1200
 """Length in characters of the text that is checked for repetition."""
 _MAX_UNIT_LENGTH = 300
+_LINES_LENGTH, _MAX_LINE_LENGTH = 400, 40
+"""From how many characters on a repeated short line counts: `README.md` forty times."""
 _CHECK_INTERVAL = 100
 """Characters between two checks for repetition."""
 _GARBAGE_LENGTH, _MAX_GARBAGE_UNIT = 200, 12
@@ -76,7 +78,10 @@ class StopDetector:
         self._unchecked += len(shown)
         if self._unchecked >= _CHECK_INTERVAL and not self.ending:
             self._unchecked = 0
-            if len(self._tail) == _WINDOW_LENGTH and _is_repetition(self._tail):
+            lines = self._tail[-_LINES_LENGTH:]
+            if (len(self._tail) == _WINDOW_LENGTH and _is_repetition(self._tail)) or (
+                len(lines) == _LINES_LENGTH and "\n" in lines.strip() and _is_repetition(lines, _MAX_LINE_LENGTH)
+            ):
                 self.ending = Ending.REPETITION
             elif len(self._tail) >= _GARBAGE_LENGTH and _is_garbage(self._tail[-_GARBAGE_LENGTH:]):
                 self.ending = Ending.GARBAGE
@@ -123,10 +128,10 @@ def _is_garbage(text: str) -> bool:
     return bool(unit) and not (set(unit) <= _RULE_CHARACTERS or unit.isalnum() or any(map(str.isspace, unit)))
 
 
-def _is_repetition(text: str) -> bool:
+def _is_repetition(text: str, most: int = _MAX_UNIT_LENGTH) -> bool:
     """Return whether the text is one unit repeated, such as a line or a verse.
 
     >>> _is_repetition("no, " * 300)
     True
     """
-    return any(text[unit:] == text[:-unit] for unit in range(1, _MAX_UNIT_LENGTH + 1))
+    return any(text[unit:] == text[:-unit] for unit in range(1, most + 1))
