@@ -29,7 +29,7 @@ LEVELS = (  # from the lowest; packages of one level do not import each other
 )
 BUDGETS = {  # lines of code of each package at most; a feature that needs a higher number names what it removes
     "core": 1188,
-    "calls": 5617,
+    "calls": 5620,
     "config": 2799,
     "storage": 1310,
     "prompt": 1418,

@@ -10,17 +10,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from ..core.errors import ValidationError
 from ..core.i18n import Words
 from ..core.identity_cache import cache_by_identity
 from ..core.messages import Tool
 from .arguments import validate_arguments
-from .derived_formats import Render, derive_format, find_equal_row
 from .formats import FORMATS, Format, select_formats
 from .scanner import Scanner
 from .schema.resolve import READING_STEPS, BudgetedSchema, BudgetExceededError, Node
 from .tool_names import find_tools, shown_names
+
+if TYPE_CHECKING:
+    from .derived_formats import Render
 
 AUTO = "auto"
 
@@ -226,6 +229,8 @@ def find_family(names: Iterable[str], template: str = "", render: Render | None 
 
 def _add_derived(family: Family, template: str, render: Render, is_taught: bool) -> Family:
     """Return the family with what its template tells besides; a row that writes calls alike is taken instead."""
+    from .derived_formats import derive_format, find_equal_row  # takes longer than the rest of a start, and is rare
+
     accepted = family.accepted_formats
     derived = derive_format(template, render, [FORMATS[row] for row in accepted], has_calls=is_taught)
     if not derived:
