@@ -17,6 +17,7 @@ from ..config.settings import Settings, replace_model
 from ..core.events import CallFound, CallUnreadable, Event, Notice, Text, ToolFinished
 from ..core.i18n import Words
 from ..core.messages import EMPTY_REPLY, Media, Message
+from ..core.redact import REDACTED
 from ..core.sanitize import shorten_line
 from ..core.user_paths import path_exists
 from ..core.version import __version__
@@ -239,7 +240,7 @@ def adopt_model(settings: Settings, state: Path) -> Settings:
     name = _find_name(directory, settings.session)
     setup = read_setup(directory, name) if name else None
     model = setup.settings.get("model") if setup else None
-    if not isinstance(model, str) or model == _locate_model(settings):
+    if not isinstance(model, str) or REDACTED in model or model == _locate_model(settings):
         return settings
     return replace_model(settings, model) if "://" in model or path_exists(model) else settings
 

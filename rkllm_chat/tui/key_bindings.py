@@ -10,7 +10,6 @@ from typing import Any, Protocol
 
 from prompt_toolkit.filters import Condition, FilterOrBool, is_searching, vi_insert_mode
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
-from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.keys import Keys
 
 from .input_line import InputLine, has_visible_text, replace_surrogates
@@ -194,15 +193,16 @@ class KeyHandler:
     def _answer_key(self, event: KeyPressEvent) -> None:
         """Handle a key while a question waits for one.
 
-        Keys typed before the question was visible go into the unfinished input line instead, and so does text: a key
-        that is no answer or is followed by another one at once, and those behind it. A key that has just consented to
-        one question consents to no second one, and is dropped while it repeats.
+        Keys typed before the question was visible go into the unfinished input line instead. So does text: it begins
+        with a key that is no answer, or with one that is read together with further keys. A key that has just consented
+        to one question consents to no second one, and is dropped while it repeats.
         """
         key, question = event.data, self._line.question
         assert question
         now, last_key_at = time.monotonic(), self._last_key_at
         answer = question.keys.get(key.lower())
-        if key.isprintable() and (answer is None or any(one.data.isprintable() for one in _list_next(event))):
+        read_with_it = [press.data for press in event.key_processor.input_queue if press.data]
+        if key.isprintable() and (answer is None or any(map(str.isprintable, read_with_it))):
             last_key_at = now
         is_consent = answer is not None and answer not in (question.keys["\r"], "stop")
         if is_consent and self._consent_key:
@@ -233,8 +233,3 @@ class KeyHandler:
 
 def _unify_newlines(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
-
-
-def _list_next(event: KeyPressEvent) -> Sequence[KeyPress]:
-    """Return the keys that were read together with this one."""
-    return [press for press in event.key_processor.input_queue if press.data]

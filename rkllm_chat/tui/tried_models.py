@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 from ..chat.model_loading import ModelOffer
 
 
+@cache
 def list_tried() -> list[dict[str, str]]:
     """Return models to download: name, source, engine, size, license, and what was measured with tools."""
     rows: list[dict[str, str]] = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))

@@ -80,8 +80,13 @@ def test_a_session_continues_with_its_own_model(
     program("-p", "three", "--resume", name, *configured)
     (folder / "replies.json").unlink()
     program("-p", "four", "--continue", *configured)
+    path, other = shelf.path / f"{name}.jsonl", str((folder / "other.json").absolute())
+    written = path.read_text("utf-8")
+    assert other in written
+    path.write_text(written.replace(other, "http://me:[redacted]@127.0.0.1:9/v1"), "utf-8")
+    program("-p", "five", "--continue", *configured)
     answers = texts(shelf)[1::2]
-    assert answers == ["From the session's."] * 3 + ["From the configured one."]
+    assert answers == ["From the session's."] * 3 + ["From the configured one."] * 2
 
 
 def test_a_session_of_another_folder_is_not_continued(

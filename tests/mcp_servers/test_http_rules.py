@@ -147,6 +147,7 @@ def test_no_bytes_of_a_client_reach_the_log_and_it_does_not_grow_with_requests(s
 def test_tools_without_a_token_need_a_second_word(program: Run) -> None:
     serve_api = ("serve", API, "--port", "0", "--no-token")
     assert "every user of this machine could call the tools" in program(*serve_api, "--mcp", code=2).stderr
+    assert "or fill its disk" in program(*serve_api, "--allow-pull", code=2).stderr
     assert "exclude each other" in program(*serve_api, "--token-env", "KEY", code=2).stderr
     assert "requires a token" in program(*serve_api, "--host", "0.0.0.0", code=2).stderr
 

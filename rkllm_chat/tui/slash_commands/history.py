@@ -166,7 +166,7 @@ async def show_context(app: App, argument: str, emit: Emit) -> None:
             await emit(Notice(app.words("cache.ahead", tokens=format_tokens(prefilled))))
         return
     if argument:
-        raise UsageError(f'Unknown argument "{argument}".', "Write /context, or cache, prompt or usage behind it.")
+        raise UsageError(f'Unknown argument "{argument}".', "Write /context, or add cache, prompt or usage.")
     capacity = app.backend.context_tokens
     used, parts = count_tokens(app.chat), _measure_parts(app)
     rows = [

@@ -96,9 +96,8 @@ async def _switch_tools(
         )
         for name, tool in tools.items()
     ]
-    app.toolbox.disabled = app.toolbox.disabled ^ await frontend.switch(
-        Picker(app.words("picker.tools"), choices, app.words, can_switch=True)
-    )
+    switched = await frontend.switch(Picker(app.words("picker.tools"), choices, app.words, can_switch=True))
+    app.toolbox.disabled = app.toolbox.disabled ^ switched
     await emit(_sum_up(app, tools, signature_tokens))
 
 
