@@ -351,7 +351,7 @@ class ReplyGenerator:
         """Return what the model is told about a reply that is not what the request requires; "" if it is."""
         request, call_format = self._request, FORMATS[self._chat.call_format]
         words, schema = self._chat.prompt_words, request.reply_schema
-        if request.tool_choice == "required" and not (self._calls or self._backend.has_reached_limit):
+        if request.tool_choice == "required" and not (self._calls or self._backend.was_cut):
             return f"{words('prompt.call')}\n{call_format.example}"
         if schema is None or not (problem := self._find_problem()):
             return ""
@@ -360,7 +360,7 @@ class ReplyGenerator:
     def _find_problem(self) -> str:
         """Return why a reply that ended by itself is no value of the schema; "" if it is one, or a grammar held it."""
         schema = self._request.reply_schema
-        if schema is None or self._is_constrained or self._calls or self._backend.has_reached_limit:
+        if schema is None or self._is_constrained or self._calls or self._backend.was_cut:
             return ""
         return find_problem(remove_fence(self._request.prefix + "".join(self._text)), schema)
 
@@ -442,4 +442,5 @@ def add_usages(usages: Sequence[Usage]) -> Usage:
         generate_s=sum(usage.generate_s for usage in usages),
         first_token_s=usages[0].first_token_s if usages else 0.0,
         hit_limit=bool(usages) and usages[-1].hit_limit,
+        was_repeating=bool(usages) and usages[-1].was_repeating,
     )

@@ -79,6 +79,11 @@ class RequestBackend:
         self._scores: list[TokenScore] = []
 
     @property
+    def was_cut(self) -> bool:
+        """Whether the last reply did not end by itself."""
+        return bool(self.usages) and self.usages[-1].is_cut
+
+    @property
     def has_reached_limit(self) -> bool:
         """Whether the last reply ended at the token limit."""
         return bool(self.usages) and self.usages[-1].hit_limit

@@ -65,7 +65,7 @@ async def compact(chat: Conversation, messages: int, emit: Emit) -> None:
     generation = replace(chat.settings.generation, max_tokens=max_tokens)
     await reply.read(chat.backend.stream(prompt, generation, native_tools_of(chat)), take, chat.translate)
     summary = "".join(texts).strip()
-    if not summary or reply.usage.hit_limit:
+    if not summary or reply.usage.is_cut:
         await emit(Notice(chat.words("compact.failed")))
         return
     lost = [neutralize_line(media.placeholder) for message in older for media in message.media]

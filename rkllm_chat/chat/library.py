@@ -50,7 +50,8 @@ class Reply:
     Attributes:
         text: The answer.
         calls: The tool calls of the turn with their results, in the order of their ends.
-        reason: Why the turn ended: "answered"; "length": the answer was cut off by `max_tokens`; "steps": there is no
+        reason: Why the turn ended: "answered"; "length": the answer was cut off by `max_tokens`; "repetition":
+            it was ended because it repeated itself; "steps": there is no
             answer, because all `max_steps` rounds called tools; "stopped".
         usage: Tokens and seconds of each model request.
     """

@@ -71,7 +71,7 @@ class ReplyStream:
                         await emit(event)
                     if self._has_invented_result:
                         break
-        for event in self._record(self._scanner.close(is_complete=not self.usage.hit_limit)):
+        for event in self._record(self._scanner.close(is_complete=not self.usage.is_cut)):
             await emit(event)
 
     def _record(self, seen: list[ScannerEvent]) -> list[Event]:

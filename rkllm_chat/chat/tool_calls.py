@@ -308,7 +308,7 @@ class ReplyCalls:
         for index in range(len(self._running.started), len(self.found)):
             number = sum(isinstance(one, CallFound) for one in self.found[: index + 1])
             position = CallPosition(number, count)
-            outcome = await self._authorize(self.found[index], toolbox.tools, position, usage.hit_limit)
+            outcome = await self._authorize(self.found[index], toolbox.tools, position, usage.is_cut)
             if isinstance(outcome, PreparedCall):
                 waiting.append(replace(outcome, index=index, number=number))
                 continue

@@ -141,7 +141,7 @@ class Turn:
             if not calls.found:
                 await calls.offer(reply.described)
             if not calls.found:
-                return "length" if reply.usage.hit_limit else "answered"
+                return reply.usage.end_reason
             await calls.run(reply.usage, emit)
         finally:
             await calls.close(reply.usage)
@@ -174,7 +174,7 @@ class Turn:
 
     def _must_answer(self, usage: Usage) -> bool:
         """Return whether an empty reply is no end: after calls, and in a chat also before, unless it was cut off."""
-        return any(self._state.rounds) or not (self._chat.is_served or usage.hit_limit)
+        return any(self._state.rounds) or not (self._chat.is_served or usage.is_cut)
 
     async def _send(self, reply: ReplyStream, form: PromptForm, emit: Emit) -> None:
         """Send the prompt and read the reply; once more, with fewer turns, if the context turns out to be smaller."""
@@ -220,7 +220,7 @@ class Turn:
             finally:
                 self._keep(reply, kind)
             if reply.has_text:
-                return "length" if reply.usage.hit_limit else "answered", "forced"
+                return reply.usage.end_reason, "forced"
         return await self._answer_with_result(emit), "result"
 
     async def _answer_with_result(self, emit: Emit) -> Reason:

@@ -319,7 +319,7 @@ def exit_code(last: Event | None) -> int:
 
 def _sum_usage(usage: tuple[Usage, ...]) -> dict[str, Any]:
     """Return the usage of a turn: its sum and, under "model_calls", each model call. Times are seconds."""
-    names = [entry.name for entry in fields(Usage) if entry.name != "hit_limit"]
+    names = [entry.name for entry in fields(Usage) if entry.name not in ("hit_limit", "was_repeating")]
     calls = [{name: round(getattr(model_call, name), 6) for name in names} for model_call in usage]
     return {**{name: round(sum(call[name] for call in calls), 6) for name in names}, "model_calls": calls}
 

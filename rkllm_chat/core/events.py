@@ -11,7 +11,7 @@ from typing import Literal
 
 from .messages import Media, ToolCall, ToolResult
 
-Reason = Literal["answered", "steps", "stopped", "length"]
+Reason = Literal["answered", "steps", "stopped", "length", "repetition"]
 AnsweredBy = Literal["model", "forced", "result"]
 """Who wrote an answer: the model, the model when calls were impossible, or nobody: it is the last result."""
 NoticeLevel = Literal["info", "warning", "error"]
@@ -31,6 +31,7 @@ class Usage:
         generate_s: Seconds spent on generation.
         first_token_s: Seconds from the request to the first token.
         hit_limit: The reply ended at the token limit.
+        was_repeating: The reply was ended because it repeated itself.
     """
 
     prompt_tokens: int = 0
@@ -41,6 +42,17 @@ class Usage:
     generate_s: float = 0.0
     first_token_s: float = 0.0
     hit_limit: bool = False
+    was_repeating: bool = False
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the reply did not end by itself: what it says last may be incomplete."""
+        return self.hit_limit or self.was_repeating
+
+    @property
+    def end_reason(self) -> Reason:
+        """Why a turn ends whose answer is this reply."""
+        return "length" if self.hit_limit else "repetition" if self.was_repeating else "answered"
 
 
 @dataclass(frozen=True)

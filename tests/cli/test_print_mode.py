@@ -52,10 +52,14 @@ def test_text_goes_to_standard_output_and_tool_lines_to_standard_error(
     ]
 
 
-def test_a_reply_that_only_repeats_itself_is_ended(program: Run, script: Script) -> None:
-    done = program("-p", "Act!", "--model", script("Write a story.\n" * 1000), "--no-servers", "--max-tokens", "100000")
-    assert done.stdout.startswith("Write a story.\nWrite a story.\n") and len(done.stdout) < 2000
-    assert "the model was repeating itself" in done.stderr
+def test_a_reply_that_only_repeats_itself_is_ended_for_that_reason(program: Run, script: Script) -> None:
+    """The line about the token limit, and its advice to write "continue", would be wrong here."""
+    model = script("Write a story.\n" * 1000)
+    done = program("-p", "Act!", "--model", model, "--no-servers", "--max-tokens", "100000")
+    assert done.stdout.startswith("Write a story.\nWrite a story.\n") and len(done.stdout) < 400
+    assert done.stderr == "Stopped: the model was repeating itself.\n"
+    done = program("-p", "Act!", "--model", model, "--no-servers", "--output-format", "json")
+    assert json.loads(done.stdout)["result"]["reason"] == "repetition"
 
 
 def test_json_is_one_document_with_calls_and_usage(program: Run, script: Script) -> None:

@@ -38,7 +38,7 @@ RECORDS: tuple[Record, ...] = (
     ),
     Message("user", "深さは?\u2028 \u2029\x85 and\x0b more"),
     Message("assistant", "[TOOL_CALL]…"),
-    Usage(10, 4, 6, 7, 0.1, 0.2, 0.15, hit_limit=True),
+    Usage(10, 4, 6, 7, 0.1, 0.2, 0.15, hit_limit=True, was_repeating=True),
     Message("tool", "2 m", RESULT),
     ContextTrimmed(0, 0),
     HistoryEdited(1, 2, (Message("assistant", "Two."),)),

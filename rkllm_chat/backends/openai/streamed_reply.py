@@ -131,9 +131,9 @@ class StreamedReply:
             prefill_s=first - self.started_at if prefill_ms is None else prefill_ms / 1000,
             generate_s=last - first if generate_ms is None else generate_ms / 1000,
             first_token_s=first - self.started_at,
-            hit_limit=self.finish_reason == "length"
-            or self.stop_detector.is_repeating
-            or self.chunk_count > self.max_tokens,
+            hit_limit=(self.finish_reason == "length" or self.chunk_count > self.max_tokens)
+            and not self.stop_detector.is_repeating,
+            was_repeating=self.stop_detector.is_repeating,
         )
 
     @property

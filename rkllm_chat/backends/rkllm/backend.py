@@ -128,7 +128,8 @@ class _Reply:
             prefill_s=figures.get("prefill_time_ms", 1000 * (first_token_at - self.started_at)) / 1000,
             generate_s=figures.get("generate_time_ms", 1000 * (now - first_token_at)) / 1000,
             first_token_s=first_token_at - self.started_at,
-            hit_limit=not is_stopped and (self.is_full or self.is_repeating),
+            hit_limit=not is_stopped and self.is_full and not self.is_repeating,
+            was_repeating=not is_stopped and self.is_repeating,
         )
 
 

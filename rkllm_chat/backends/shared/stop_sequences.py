@@ -18,8 +18,8 @@ from ..base import ModelStream, StoppableStream, StreamItem
 _WINDOW_LENGTH = 1200
 """Length in characters of the text that is checked for repetition."""
 _MAX_UNIT_LENGTH = 300
-_LINES_LENGTH, _MAX_LINE_LENGTH = 400, 40
-"""From how many characters on a repeated short line counts: `README.md` forty times."""
+_MIN_LINE_REPEATS, _MIN_LINES_LENGTH = 12, 96
+"""How often, and over how many characters, a line or a short verse is repeated before the reply is ended."""
 _CHECK_INTERVAL = 100
 """Characters between two checks for repetition."""
 _GARBAGE_LENGTH, _MAX_GARBAGE_UNIT = 200, 12
@@ -78,10 +78,8 @@ class StopDetector:
         self._unchecked += len(shown)
         if self._unchecked >= _CHECK_INTERVAL and not self.ending:
             self._unchecked = 0
-            lines = self._tail[-_LINES_LENGTH:]
-            if (len(self._tail) == _WINDOW_LENGTH and _is_repetition(self._tail)) or (
-                len(lines) == _LINES_LENGTH and "\n" in lines.strip() and _is_repetition(lines, _MAX_LINE_LENGTH)
-            ):
+            is_full = len(self._tail) == _WINDOW_LENGTH
+            if _repeats_lines(self._tail) or (is_full and _is_repetition(self._tail)):
                 self.ending = Ending.REPETITION
             elif len(self._tail) >= _GARBAGE_LENGTH and _is_garbage(self._tail[-_GARBAGE_LENGTH:]):
                 self.ending = Ending.GARBAGE
@@ -112,7 +110,8 @@ async def _read_to_end(stream: ModelStream, detector: StopDetector) -> AsyncGene
                 if detector.is_repeating:
                     yield Sentence("chat.circle")
                 is_ended = detector.ending is Ending.STOP_SEQUENCE
-                yield replace(item, hit_limit=(item.hit_limit or detector.is_repeating) and not is_ended)
+                hit_limit = item.hit_limit and not (is_ended or detector.is_repeating)
+                yield replace(item, hit_limit=hit_limit, was_repeating=detector.is_repeating)
             else:
                 yield item
 
@@ -128,10 +127,23 @@ def _is_garbage(text: str) -> bool:
     return bool(unit) and not (set(unit) <= _RULE_CHARACTERS or unit.isalnum() or any(map(str.isspace, unit)))
 
 
-def _is_repetition(text: str, most: int = _MAX_UNIT_LENGTH) -> bool:
-    """Return whether the text is one unit repeated, such as a line or a verse.
+def _is_repetition(text: str) -> bool:
+    """Return whether the text is one unit repeated.
 
     >>> _is_repetition("no, " * 300)
     True
     """
-    return any(text[unit:] == text[:-unit] for unit in range(1, most + 1))
+    return any(text[unit:] == text[:-unit] for unit in range(1, _MAX_UNIT_LENGTH + 1))
+
+
+def _repeats_lines(text: str) -> bool:
+    r"""Return whether the end of the text is one line, or a few short ones, again and again.
+
+    >>> _repeats_lines("It is Paris.\n" * 12), _repeats_lines("It is Paris.\n" * 11), _repeats_lines("\n" * 500)
+    (True, False, False)
+    """
+    for unit in range(1, len(text) // _MIN_LINE_REPEATS + 1):
+        end = text[-max(unit * _MIN_LINE_REPEATS, _MIN_LINES_LENGTH) :]
+        if end[unit:] == end[:-unit] and len(end) >= _MIN_LINES_LENGTH and "\n" in end.strip():
+            return True
+    return False

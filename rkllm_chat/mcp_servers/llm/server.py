@@ -82,7 +82,7 @@ def _generating_tools(model: LocalModel, folders: Sequence[Path]) -> list[Callab
             seconds = round(usage.prefill_s + usage.generate_s, 3)
             structured = Answer(
                 text=reply.text,
-                complete=not usage.hit_limit,
+                complete=not usage.is_cut,
                 prompt_tokens=usage.prompt_tokens,
                 generated_tokens=usage.generated_tokens,
                 seconds=seconds,

@@ -62,7 +62,7 @@ async def summarize_text(model: LocalModel, backend: Backend, text: str, say: Re
             report = _name_part(say, f"part {number} of {len(parts)}") if len(parts) > 1 else say
             reply = await model.generate(backend, model.make_prompt(backend, part, _INSTRUCTION), report, most)
             summaries.append(reply.text)
-            complete = complete and not reply.usage.hit_limit
+            complete = complete and not reply.usage.is_cut
         if len(summaries) == 1:
             return TextSummary(summaries[0], part_count, complete)
         shorter = await anyio.to_thread.run_sync(split_text, "\n".join(summaries), limit, count)
