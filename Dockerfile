@@ -8,7 +8,7 @@ RUN apt-get update \
     && rm -rf /var/lib/apt/lists/*
 WORKDIR /src
 COPY pyproject.toml README.md LICENSE ./
-COPY docs/rkllm-chat.1 docs/
+COPY docs docs
 COPY packaging/metadata.py packaging/
 COPY models/tiny-tools/tiny-tools.gguf models/tiny-tools/
 COPY rkllm_chat rkllm_chat

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import NamedTuple
 
-from ..core.command_line import get_options
+from ..core.command_line import get_options, get_subparsers
 from ..core.plugins import find_plugin, find_plugins
 from ..mcp_servers import BUNDLED
 from . import json_commands
@@ -121,7 +121,7 @@ def split_command(arguments: Sequence[str], parser: argparse.ArgumentParser) -> 
             has_unknown = has_unknown or word.partition("=")[0] not in options
         elif word == "help":
             asked = next(iter(arguments[i + 1 :]), "-")
-            is_question = not asked.startswith("-") and asked not in {*COMMANDS, *RENAMED, *find_plugins("commands")}
+            is_question = not asked.startswith("-") and not _is_command(arguments[i + 1 :])
             rest = [*arguments[:i], *arguments[i + 1 :]]
             return ("help", rest) if is_question else split_command([*rest, "--help"], parser)
         elif word in COMMANDS:
@@ -135,3 +135,12 @@ def split_command(arguments: Sequence[str], parser: argparse.ArgumentParser) -> 
             find_plugin("commands", word, COMMANDS)
             return word, [*arguments[:i], *arguments[i + 1 :]]
     return "chat", list(arguments)
+
+
+def _is_command(words: Sequence[str]) -> bool:
+    """Return whether words name a command and, if there are more, one of its own commands: "mcp list"."""
+    name, *more = words
+    if name not in COMMANDS or not more or more[0].startswith("-"):
+        return name in {*COMMANDS, *RENAMED, *find_plugins("commands")}
+    own = get_subparsers(make_parser(name))
+    return not own or more[0] in own

@@ -7,17 +7,19 @@ from collections.abc import Sequence
 from ..core.command_line import Parser
 from ..core.errors import UsageError
 from ..core.i18n import AUTO, load
-from ..tui.question_search import find_answer
+from ..tui.question_search import find_answer, format_found
 from .output import write_output
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command. Raises UsageError."""
     text = " ".join(make_parser().parse(arguments).words)
-    answer = find_answer(text, load(AUTO))
-    if not answer:
-        raise UsageError(f'No question matches "{text}".', "rkllm-chat --help lists the commands.")
-    write_output(f"{answer}\n")
+    words = load(AUTO)
+    answer = find_answer(text, words)
+    if not answer.text:
+        hint = format_found(answer, words) or "rkllm-chat --help lists the commands."
+        raise UsageError(f'No topic matches "{text}".', hint)
+    write_output(f"{format_found(answer, words)}\n")
     return 0
 
 

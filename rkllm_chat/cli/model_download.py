@@ -237,8 +237,13 @@ def _translate_errors(repository: str) -> Iterator[None]:
         hint = "Check the name; for a private one, set HF_TOKEN."
         raise ConnectError(f"There is no repository {repository}, or it is private.", hint) from None
     except httpx2.ConnectError as error:
-        hint = f"Check the network, or copy a .gguf file into a models folder. {_AGAIN}"
-        raise ConnectError(f"{repository} cannot be downloaded: the Hub cannot be reached from here.", hint) from error
+        hint = (
+            "Check the network, name a mirror by HF_ENDPOINT=https://..., or copy a .gguf file into a "
+            f"models folder. {_AGAIN}"
+        )
+        raise ConnectError(
+            f"{repository} cannot be downloaded: Hugging Face cannot be reached from here.", hint
+        ) from error
     except httpx2.HTTPError as error:
         raise ConnectError(f"{repository} cannot be downloaded: {sanitize_line(str(error))}", _AGAIN) from error
     except OSError as error:

@@ -9,7 +9,7 @@ from rich.cells import cell_len
 
 from conftest import Run
 from rkllm_chat.core.i18n import list_languages, load
-from rkllm_chat.tui.question_search import find_answer, read_page
+from rkllm_chat.tui.question_search import find_answer, format_found, read_page
 
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMENT = re.compile(r" +# .*$", re.MULTILINE)
@@ -37,14 +37,37 @@ FOUND = [
     ("zh", "怎么停止回答", "怎样停止回答？"),
     ("zh", "回答 截断", "回答被截断了，怎样更长？"),
     ("zh", "默认模型", "怎样设置默认模型？"),
-    ("en", "怎样设置默认模型", "How do I set the default model?"),
-    ("en", "確認をやめる", "毎回の確認をやめるには"),  # no word of it stands on the English page
+    ("en", "temperature", "How do I make the answers less random?"),
+    ("en", "oauth", "A server requires a login."),
+    ("en", "log of a server", "Where is the log?"),
+    ("en", "revoke approval", "How do I take back an approval?"),
+    ("en", "top_k", "[generation]: top_k (docs/settings.md)"),
+    ("ja", "温度を下げたい", "答えのばらつきを減らすには"),
+    ("ja", "ログはどこ", "ログはどこにあるか"),  # ログ is no part of ログイン here
+    ("zh", "系统提示", "怎样一直保持某个角色？"),
+    ("zh", "镜像", "下载很慢或被屏蔽，有镜像吗？"),
+]
+NEAR = [  # no topic has all these words: one weak word is no answer
+    ("en", "forget what I said earlier", "It forgets the beginning. How do I get a larger context?"),
+    ("en", "cpu threads", "[rkllm]: cpus (docs/settings.md)"),
+    ("en", "server crashed during a call", "What happens when (docs/servers.md)"),
 ]
 
 
 @pytest.mark.parametrize(("language", "text", "title"), FOUND)
 def test_words_find_their_question(language: str, text: str, title: str) -> None:
-    assert find_answer(text, load(language)).splitlines()[0] == title
+    assert find_answer(text, load(language)).text.splitlines()[0] == title
+
+
+@pytest.mark.parametrize(("language", "text", "title"), NEAR)
+def test_words_that_stand_in_no_topic_together_find_the_nearest(language: str, text: str, title: str) -> None:
+    answer = find_answer(text, load(language))
+    assert answer.text == "" and title in answer.near and len(answer.near) <= 3
+
+
+def test_only_the_pages_of_the_users_language_are_searched() -> None:
+    assert find_answer("確認をやめる", load("en")).text.startswith("How do I stop it asking about every call?\n")
+    assert format_found(find_answer("你好世界", load("en")), load("en")) == ""
 
 
 def test_the_pages_have_the_same_questions_with_the_same_commands() -> None:
@@ -62,13 +85,18 @@ def test_the_command_answers_in_the_users_language(program: Run, environment: di
     assert '\n    rkllm-chat -p "What time is it in Tokyo?" --allow get_time\n' in shown
     environment["LC_ALL"] = "ja_JP.UTF-8"
     assert program("help", "proxy").stdout.startswith("プロキシや社内の認証局がある\n")
-    assert 'No question matches "xyzzy"' in program("help", "xyzzy", code=2).stderr
+    assert 'No topic matches "xyzzy"' in program("help", "xyzzy", code=2).stderr
+
+
+def test_a_command_with_more_words_is_a_question(program: Run) -> None:
+    assert program("help", "mcp", "login").stdout.startswith("A server requires a login.\n")
+    assert program("help", "mcp", "list").stdout.startswith("usage: rkllm-chat mcp list")
 
 
 @pytest.mark.parametrize("language", list_languages())
 def test_answers_fit_a_small_terminal(language: str) -> None:
     titles = [section.partition("\n")[0] for section in read_page(language).split("\n## ")[1:]]
-    answers = [find_answer(title, load(language)) for title in titles]
+    answers = [find_answer(title, load(language)).text for title in titles]
     assert [answer.partition("\n")[0] for answer in answers] == titles, "each question finds itself"
     lines = [line for answer in answers for line in answer.splitlines() if not line.startswith("|")]
     wide = [line for line in lines if cell_len(line) > 80]

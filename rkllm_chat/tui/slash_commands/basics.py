@@ -12,7 +12,7 @@ from ...chat.event_stream import Emit
 from ...core.events import Leave, Notice, Page, Table
 from ...core.i18n import Words
 from ..key_table import make_key_table
-from ..question_search import find_answer
+from ..question_search import find_answer, format_found
 from .registry import COMMANDS, MIN_SIMILARITY, Command, command, find, find_other, list_other
 
 _KEYS_TOPIC = "keys"
@@ -51,11 +51,11 @@ async def show_help(app: App, argument: str, emit: Emit) -> None:
     if entry is None:
         near = get_close_matches(written.lower(), [*COMMANDS, *await list_other(app)], 1, MIN_SIMILARITY)
         answer = find_answer(argument, words)
-        if near or not answer:
+        if near or not answer.text:
             key = "commands.near" if near else "commands.unknown"
             await emit(Notice(words(key, name=argument, near="".join(near))))
-        if answer:
-            await emit(Page(answer))
+        if found := format_found(answer, words):
+            await emit(Page(found))
         return
     if entry.about:
         await emit(Notice(f"{f'{entry.names[0]} {entry.usage}'.rstrip()}: {entry.about}"))
