@@ -158,6 +158,16 @@ class StateKeeper(Protocol):
 
 
 @runtime_checkable
+class PromptReplacer(Protocol):
+    """A backend that knows what becomes of a conversation when another prompt replaces it."""
+
+    @property
+    def loses_conversation(self) -> bool:
+        """Whether the last prompt has to be evaluated again, or a part of it, once another one has replaced it."""
+        ...
+
+
+@runtime_checkable
 class BeginningKeeper(Protocol):
     """A backend that can only keep the evaluated beginnings of several conversations, in files."""
 

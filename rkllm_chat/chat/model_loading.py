@@ -22,6 +22,7 @@ from ..backends.shared.model_files import find_models, resolve_model
 from ..config.settings import Settings
 from ..core.errors import ChatError
 from ..core.events import Loading
+from ..core.hardware import read_memory
 from ..core.i18n import Words
 from ..core.protocols import Notify
 from ..prompt.profiles import PROFILES
@@ -34,6 +35,9 @@ _PROFILE = "profile"
 """Kind of the remembered prompt profiles in it."""
 _HASHED_BYTES = 1024 * 1024
 _STATES_BYTES = 64 * 1024 * 1024
+"""Memory for the states of replaced prompts, at least: 2,390 tokens of Qwen2.5 1.5B, 1,170 of 7B."""
+_STATES_FRACTION, _MAX_STATES_BYTES = 1 / 8, 1024 * 1024 * 1024
+"""More where there is memory: a fraction of what is available, but no more than a long conversation can use."""
 _MAX_SERVICE_LISTS = 4
 
 
@@ -56,12 +60,19 @@ def load_model(settings: Settings, state: Path) -> asyncio.Future[Backend]:
         measurements = Measurements(state / MEASUREMENTS_FILE)
         measurements.record_figure("load", name_model(settings), time.monotonic() - started_at)
         if isinstance(backend, StateKeeper):  # an answer from the results alone replaces the prompt of the chat
-            backend.keep_states(_STATES_BYTES)
+            backend.keep_states(_choose_states_limit())
         if (remembered := measurements.read_value(_PROFILE, _identify_model(settings))) in PROFILES:
             backend.profile = str(remembered)
         return backend
 
     return run_detached(work, "load")
+
+
+def _choose_states_limit() -> int:
+    """Return how much memory the states of replaced prompts may take."""
+    memory = read_memory()
+    share = int(memory.available * _STATES_FRACTION) if memory else 0
+    return max(_STATES_BYTES, min(share, _MAX_STATES_BYTES))
 
 
 def run_detached(work: Callable[[], Result], name: str) -> asyncio.Future[Result]:

@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 
 from altered import with_template, without_end
-from backends.openai.talks import HELLO, reply_of
+from backends.openai.talks import HELLO, LINES, chat_with, reply_of, talk
 from cpu_time import allow_s
 from rkllm_chat.backends import open_backend
 from rkllm_chat.backends.llama.backend import LlamaBackend
 from rkllm_chat.config.settings import Generation, Settings
 from rkllm_chat.core.errors import GenerationError, ModelError, UsageError
-from rkllm_chat.core.events import Reading, Usage
+from rkllm_chat.core.events import Reading, TurnEnded, Usage
 from rkllm_chat.core.messages import Message
 from stage import end_after
 
@@ -58,6 +58,35 @@ def test_another_prompt_reuses_the_common_beginning(llama: LlamaBackend) -> None
     write(llama, HELLO)
     _, usage = write(llama, [HELLO[0], Message("user", "Goodbye!")])
     assert 0 < usage.reused_tokens < usage.prompt_tokens
+
+
+@pytest.mark.parametrize("limit_bytes", [1 << 28, 1 << 18, 0])
+def test_an_answer_without_calls_does_not_cost_the_conversation(open_llama: Open, limit_bytes: int) -> None:
+    """Asked in a prompt of its own where the state of the conversation can be kept, else at the end of that one."""
+    backend = open_llama(2048)
+    backend.keep_states(limit_bytes)
+    chat = chat_with(backend, prompt_profile="qwen2.5", max_steps=1)
+    answered, following = asyncio.run(talk(chat, *LINES))
+    assert isinstance(answered[-1], TurnEnded) and isinstance(following[-1], TurnEnded)
+    assert answered[-1].answered_by == "forced"
+    asked, (usage,) = answered[-1].usage[-1], following[-1].usage
+    if limit_bytes == 1 << 28:  # the result comes into the conversation with the next turn
+        assert asked.prompt_tokens < 200 and usage.prefilled_tokens <= asked.prompt_tokens
+    else:
+        assert asked.prompt_tokens > 300 and usage.prefilled_tokens <= 60
+    assert usage.prompt_tokens > 400
+
+
+def test_of_a_state_beyond_the_limit_the_beginning_is_kept(open_llama: Open) -> None:
+    backend = open_llama(2048)
+    backend.keep_states(1 << 22)
+    long = [HELLO[0], Message("user", "What is 12 * 34? " * 70)]
+    text, first = write(backend, long)
+    assert first.prompt_tokens > 700 and backend.loses_conversation
+    write(backend, [Message("system", "Say yes."), Message("user", "Yes?")])
+    again, usage = write(backend, long)
+    assert (again, usage.prompt_tokens) == (text, first.prompt_tokens)
+    assert first.prompt_tokens / 4 < usage.reused_tokens < first.prompt_tokens - 32
 
 
 def test_greedy_replies_do_not_depend_on_the_cache(llama: LlamaBackend) -> None:

@@ -29,6 +29,7 @@ from rkllm_chat.core import i18n as language
 from rkllm_chat.core.errors import ChatError, ConfigError, GenerationError, ModelError
 from rkllm_chat.core.events import Event, Notice, Reading, Sentence, Text, TurnEnded, Usage
 from rkllm_chat.core.messages import Message
+from rkllm_chat.prompt.profiles import PROFILES
 from rkllm_runtime.build import RELEASES
 from stage import GREEDY, end_after
 
@@ -96,6 +97,20 @@ def test_turns_with_tools_prefill_only_new_tokens(
     assert len(used) == calls > 7
     assert 0.95 * new < prefilled <= 1.05 * new
     assert used[-1].reused_tokens > 3 * used[-1].prefilled_tokens
+
+
+@pytest.mark.parametrize(("family", "history"), [("G", "client"), ("F", "runtime")])
+def test_an_answer_without_calls_does_not_cost_the_conversation(
+    family: str, history: str, open_npu: Open, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A family may be asked in a prompt of the question and the results alone; that replaces the conversation here."""
+    row = replace(PROFILES["tiny-tools"], name="flat-tools", answers_flat=True)
+    monkeypatch.setitem(PROFILES, row.name, row)
+    chat = chat_with(open_npu(family, history=history), prompt_profile=row.name, max_steps=1)
+    turns = run(talk(chat, *LINES))
+    assert [getattr(turn[-1], "answered_by", "") for turn in turns] == ["forced", "model"]
+    (following,) = calls_of(turns[1:])
+    assert following.prompt_tokens > 200 and following.prefilled_tokens <= 60
 
 
 def test_before_1_2_the_whole_prompt_is_evaluated(open_npu: Open, run: Run) -> None:

@@ -303,6 +303,11 @@ class LlamaBackend:
         self._state_pool = StatePool(self._engine, limit_bytes) if limit_bytes else None
 
     @property
+    def loses_conversation(self) -> bool:
+        """Whether the state of the last prompt is not kept when another one replaces it, or not all of it."""
+        return not (self._state_pool and self._state_pool.fits_current)
+
+    @property
     def cached_tokens(self) -> int:
         """Number of tokens in the KV cache, also while the engine is running."""
         return int(self._engine.n_tokens)
@@ -455,6 +460,8 @@ class LlamaBackend:
             if constraint:
                 constraint.close()
         self._tokenizer.remember_reply(reply_prefix, "".join(reply.text), reply.token_ids)
+        if self._state_pool:
+            self._state_pool.measure_current()
         emit(reply.make_usage(stopped=self._stop.is_set()))
 
     def _make_constraint(self, grammar: CallGrammar | NoCalls, pieces: Sequence[Piece]) -> Constraint:

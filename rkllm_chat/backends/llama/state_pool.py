@@ -1,7 +1,8 @@
 """Keep the states of several conversations in memory, so that each continues from its own when they alternate.
 
 The engine has one sequence. Before a prompt replaces most of it, its state is copied out; the copy that shares most
-with a prompt is copied in. The least recently used copies are dropped beyond a limit.
+with a prompt is copied in. The least recently used copies are dropped beyond a limit; of a state that is larger than
+the limit, the beginning is kept that fits.
 """
 
 from __future__ import annotations
@@ -26,7 +27,11 @@ class _State:
 
 
 class StatePool:
-    """The copied states of one engine."""
+    """The copied states of one engine.
+
+    Attributes:
+        fits_current: Whether the whole state that was in the engine behind the last reply may be copied.
+    """
 
     def __init__(self, engine: Any, limit_bytes: int) -> None:
         """Create an empty pool.
@@ -37,6 +42,11 @@ class StatePool:
         """
         self._engine, self._limit_bytes = engine, limit_bytes
         self._states: list[_State] = []  # the least recently used first
+        self.fits_current = True
+
+    def measure_current(self) -> None:
+        """Find out whether the current state fits, on the engine's thread."""
+        self.fits_current = self._measure_size() <= self._limit_bytes
 
     def switch_to(self, tokens: list[int]) -> None:
         """Copy in the state that shares most with a prompt, and copy out the current one if it would be lost."""
@@ -44,24 +54,41 @@ class StatePool:
         best = max(self._states, key=lambda state: len(common_prefix(state.tokens, tokens)), default=None)
         is_better = best is not None and len(common_prefix(best.tokens, tokens)) >= cached + _MIN_TOKENS
         if self._engine.n_tokens >= cached + _MIN_TOKENS:
-            self._copy_out()
+            self._copy_out(cached)
         if best and is_better:
             self._copy_in(best)
 
-    def _copy_out(self) -> None:
-        """Copy the current state, unless it is larger than the pool may be."""
+    def _copy_out(self, cached: int) -> None:
+        """Copy the current state, or as much of its beginning as the pool may hold.
+
+        Args:
+            cached: Number of tokens that the next prompt reuses, which stay in the engine.
+        """
         import llama_cpp
 
+        size = self._measure_size()
+        if size > self._limit_bytes:
+            # the rest is lost anyway: a prompt follows that does not have it; a picture cannot be cut in two
+            fitting = self._engine.n_tokens * self._limit_bytes // size - _MIN_TOKENS
+            is_worth = fitting >= cached + _MIN_TOKENS and not self._engine.projector
+            if not (is_worth and self._engine.truncate(fitting)):
+                return
+            size = self._measure_size()
         tokens: list[int] = self._engine.input_ids[: self._engine.n_tokens].tolist()
         self._states = [state for state in self._states if tokens[: len(state.tokens)] != state.tokens]
-        size = llama_cpp.llama_state_seq_get_size(self._engine.ctx, 0)
-        if size > self._limit_bytes:
-            return
         while self._states and sum(state.size for state in self._states) + size > self._limit_bytes:
             self._states.pop(0)
+        if size > self._limit_bytes:
+            return
         data = (ctypes.c_uint8 * size)()
         if llama_cpp.llama_state_seq_get_data(self._engine.ctx, data, size, 0) == size:
             self._states.append(_State(tokens, data, size))
+
+    def _measure_size(self) -> int:
+        """Return the size of the current state in bytes."""
+        import llama_cpp
+
+        return int(llama_cpp.llama_state_seq_get_size(self._engine.ctx, 0))
 
     def _copy_in(self, state: _State) -> None:
         """Replace the current state by a copy; if that fails, the KV cache is empty."""

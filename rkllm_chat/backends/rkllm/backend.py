@@ -265,6 +265,11 @@ class RkllmBackend:
         self._planner.record_cache_loss()
         self._cached_tokens, self._loaded_prefix = 0, ""
 
+    @property
+    def loses_conversation(self) -> bool:
+        """Whether another prompt replaces what is in the KV cache; releases that reuse nothing have nothing to lose."""
+        return self.history != "whole"
+
     def keep_beginnings(self) -> None:
         """Keep system text and tools of several conversations in files, as soon as they return.
 
