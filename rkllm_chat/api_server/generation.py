@@ -184,6 +184,7 @@ class ReplyGenerator:
         request: ChatRequest,
         histories: ReplyHistories,
         servers: Toolbox | None = None,
+        is_left: Callable[[], bool] = lambda: False,
     ) -> None:
         """Prepare a reply; blocks while grammars and the list of tools are built.
 
@@ -193,9 +194,10 @@ class ReplyGenerator:
             request: The request.
             histories: Histories of earlier replies; the new one is added.
             servers: MCP servers whose tools are called here; None for none.
+            is_left: Whether the client has left, so that the reply is not needed.
 
         Raises:
-            GenerationError: The conversation is far longer than the context.
+            GenerationError: The conversation is far longer than the context, or the client has left.
             ApiError: The model does not understand a picture, or the engine cannot continue a reply.
         """
         check_length(request.count_characters(), backend)
@@ -209,7 +211,9 @@ class ReplyGenerator:
         self._has_tools = bool(toolbox.tools)
         grammars = self._choose_grammars(backend, settings, toolbox.tools)
         self._is_constrained = grammars[0] is not None
-        self._backend = RequestBackend(backend, request.stop_sequences, *grammars, request.prefix, request.scores)
+        self._backend = RequestBackend(
+            backend, request.stop_sequences, *grammars, request.prefix, request.scores, is_left
+        )
         self._chat = Conversation(self._backend, toolbox, self._adapt_settings(settings), i18n.load(settings.language))
         self._chat.find_quarantined = toolbox.find_quarantined
         self._chat.find_instructions = partial(toolbox.select_instructions, may_have_instructions(backend))

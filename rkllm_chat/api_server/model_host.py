@@ -16,6 +16,7 @@ from ..chat.model_loading import load_model, name_model
 from ..config.settings import Settings, replace_model
 from ..core.hardware import read_memory
 from ..core.messages import MediaKind
+from ..core.thread_end import wait_for_end
 from ..mcp_servers.job_queue import BusyError
 from ..tui.tried_models import list_tried
 from .errors import ApiError
@@ -220,9 +221,12 @@ class ModelHost:
                 await self._close_backend()
 
     async def _close_backend(self) -> None:
+        """Unload the model, if it is loaded. Once begun, this ends before a cancellation is raised."""
         if backend := self._loaded:
             self._loading = None
-            await backend.aclose()
+            closing = asyncio.ensure_future(backend.aclose())
+            await wait_for_end(closing)
+            closing.result()
 
     async def aclose(self) -> None:
         """Close the backend; no request may be running."""

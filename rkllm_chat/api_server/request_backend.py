@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
@@ -45,6 +45,7 @@ class RequestBackend:
         answer_grammar: CallGrammar | None = None,
         prefix: str = "",
         scores: int | None = None,
+        is_left: Callable[[], bool] = lambda: False,
     ) -> None:
         """Wrap a backend; its attributes are copied.
 
@@ -55,6 +56,7 @@ class RequestBackend:
             answer_grammar: Replaces the prohibition of calls; None to keep that.
             prefix: The beginning of the first reply, which is continued.
             scores: How many of the likeliest tokens each token of a reply names; None for no probabilities.
+            is_left: Whether the client has left: then counting tokens ends the preparation of its reply.
 
         Raises:
             ApiError: The engine cannot continue a reply, or does not tell probabilities.
@@ -70,11 +72,12 @@ class RequestBackend:
         self.profile, self.context_tokens = backend.profile, backend.context_tokens
         self.native_tools, self.supports_grammar = backend.native_tools, backend.supports_grammar
         self.media_kinds = backend.media_kinds
-        self.count_tokens, self.count_cached_tokens = backend.count_tokens, backend.count_cached_tokens
+        self.count_cached_tokens = backend.count_cached_tokens
         self.prefill = backend.prefill
         self.usages: list[Usage] = []
         self._backend, self._stop_sequences, self._prefix = backend, tuple(stop_sequences), prefix
         self._grammar, self._answer_grammar = grammar, answer_grammar
+        self._is_left = is_left
         self._stream: ModelStream | None = None
         self._scores: list[TokenScore] = []
 
@@ -87,6 +90,12 @@ class RequestBackend:
     def has_reached_limit(self) -> bool:
         """Whether the last reply ended at the token limit."""
         return bool(self.usages) and self.usages[-1].hit_limit
+
+    def count_tokens(self, prompt: Sequence[Message]) -> int:
+        """Return the length of a prompt in tokens. Raises GenerationError if the client has left."""
+        if self._is_left():
+            raise GenerationError("The client has left.")
+        return self._backend.count_tokens(prompt)
 
     def stream(
         self,

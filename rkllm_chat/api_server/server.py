@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from functools import partial
@@ -25,6 +26,7 @@ from ..config.settings import Settings
 from ..core.errors import AuthError, ConnectError, NotSupportedError, TimeLimitError, UsageError
 from ..core.events import Usage
 from ..core.messages import MediaKind
+from ..core.thread_end import run_to_end
 from ..core.version import __version__
 from ..mcp_client.toolbox import Toolbox
 from ..mcp_servers.http import Guard, list_allowed_hosts, serve_app
@@ -227,7 +229,7 @@ class ApiServer:
         async def write(sink: ReplySink, backend: Backend) -> None:
             if not isinstance(backend, TextTokenizer):
                 raise NotSupportedError("This engine does not show the tokens of its model.")
-            sink.respond(_respond({"tokens": await asyncio.to_thread(backend.tokenize, body.content)}))
+            sink.respond(_respond({"tokens": await run_to_end(partial(backend.tokenize, body.content))}))
 
         return ReplyResponse(self._limit_time(write), _render_error)
 
@@ -377,7 +379,9 @@ class ApiServer:
             histories = self._histories.setdefault(name, ReplyHistories())
 
             async def start(varied: ChatRequest) -> ReplyGenerator:
-                return await asyncio.to_thread(ReplyGenerator, backend, settings, varied, histories, self._servers)
+                is_left = threading.Event()
+                prepare = partial(ReplyGenerator, backend, settings, varied, histories, self._servers, is_left.is_set)
+                return await run_to_end(prepare, on_cancel=is_left.set)
 
             return generate_replies(request, settings.generation.seed, start)
 

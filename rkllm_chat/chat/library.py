@@ -29,6 +29,7 @@ from ..core.events import Event, Usage
 from ..core.i18n import load
 from ..core.messages import Media, Message, Tool, ToolResult
 from ..core.protocols import CallPosition, Consent
+from ..core.thread_end import wait_for_end
 from ..mcp_client.library import BlockingContext, MCPClient, Servers
 from ..storage.media import MAX_MEDIA_BYTES, MediaStore
 from .answer import Answer
@@ -120,8 +121,9 @@ class Chat:
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self._client)
-            backend = await asyncio.to_thread(open_backend, self._settings)
-            stack.push_async_callback(backend.aclose)
+            loading = asyncio.ensure_future(asyncio.to_thread(open_backend, self._settings))
+            stack.push_async_callback(_close_loaded, loading)
+            backend = await asyncio.shield(loading)
             words = load()
             words.set_language(self._settings.language)
             self._chat = Conversation(backend, self._client.toolbox, self._settings, words, self._authorize)
@@ -194,6 +196,13 @@ class Chat:
         if self._chat is None:
             raise ChatError("The conversation is not open.", "Use it in an async with statement.")
         return self._chat
+
+
+async def _close_loaded(loading: asyncio.Future[Backend]) -> None:
+    """Close a model, which may still be loading: nothing interrupts that."""
+    await wait_for_end(loading)
+    if not loading.exception():
+        await loading.result().aclose()
 
 
 class SyncChat(BlockingContext):

@@ -67,6 +67,31 @@ def test_closing_the_stream_stops_the_work_and_frees_the_thread(work: Work, thre
     assert thread.submit(lambda: "free").result(timeout=5) == "free"
 
 
+def test_a_stream_that_is_cancelled_twice_ends_with_its_work(thread: ThreadPoolExecutor) -> None:
+    """As where the time limit of a request expires, and its client leaves while the engine still stops."""
+    may_end = threading.Event()
+
+    def work(emit: Emit[int], stop: threading.Event) -> None:
+        emit(0)
+        assert stop.wait(5)
+        assert may_end.wait(5)
+
+    async def give_up() -> None:
+        stream = stream_from_thread(work, thread)
+        assert await anext(stream) == 0
+        listening = asyncio.ensure_future(anext(stream))
+        for _ in range(3):
+            await asyncio.sleep(0)
+            listening.cancel()
+        await asyncio.sleep(0)
+        assert not listening.done()
+        may_end.set()
+        await asyncio.wait([listening])
+        assert listening.cancelled()
+
+    asyncio.run(give_up())
+
+
 def test_cancelled_work_is_not_begun(thread: ThreadPoolExecutor) -> None:
     begun: list[bool] = []
     gate = threading.Event()

@@ -119,6 +119,22 @@ def test_a_model_that_cannot_be_loaded_leaves_nothing_open(tmp_path: Path) -> No
 
 
 @pytest.mark.model
+def test_opening_a_conversation_is_cancelled_once_its_model_is_closed_again(shipped_model: Path) -> None:
+    def is_open() -> bool:
+        return shipped_model.name in Path("/proc/self/maps").read_text(encoding="utf-8")
+
+    async def give_up() -> None:
+        opening = asyncio.ensure_future(Chat(str(shipped_model)).__aenter__())
+        while not is_open():  # noqa: ASYNC110 - a thread loads it
+            await asyncio.sleep(0)
+        opening.cancel()
+        await asyncio.wait([opening])
+        assert opening.cancelled() and not is_open()
+
+    run(give_up)
+
+
+@pytest.mark.model
 @pytest.mark.slow
 def test_the_example_runs_with_the_model_that_ships(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import aclosing
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
@@ -31,7 +31,7 @@ from ..shared.model_files import find_projector, resolve_model
 from ..shared.prompt_cache_files import MIN_TOKENS
 from ..shared.prompt_tokens import PromptTokenizer, common_prefix
 from ..shared.stop_sequences import end_reply
-from ..shared.thread_stream import Emit, PrefillRequest, stream_from_thread
+from ..shared.thread_stream import Emit, PrefillRequest, stream_from_thread, unloaded
 from .cores import bind_thread, choose_cores, count_threads
 from .embedder import LlamaEmbedder
 from .engine import (
@@ -165,6 +165,7 @@ class LlamaBackend:
         self.family = find_family(names, source, partial(render_or_reject, source))
         self._template = partial(template, thinking=thinking)
         self._thread = ThreadPoolExecutor(1, "llama", bind_thread, (cores,))
+        self._vocabulary_lock, self._is_closed = threading.Lock(), False
         self._report_progress: Callable[[], None] = lambda: None
         self._stop = threading.Event()
         self.metadata: dict[str, str] = self._engine.metadata
@@ -227,7 +228,8 @@ class LlamaBackend:
             NotSupportedError: The vocabulary lacks the control tokens for it.
             GenerationError: The texts leave no room, or the engine failed.
         """
-        markers = read_infill_markers(self._engine)
+        with self._use_vocabulary():
+            markers = read_infill_markers(self._engine)
         if not all(markers):
             raise NotSupportedError("The model was not trained to write what stands between two texts.")
         texts = zip(markers, (prefix, suffix, beginning), strict=True)
@@ -242,7 +244,8 @@ class LlamaBackend:
 
     def tokenize(self, text: str) -> list[int]:
         """Return the tokens of a text, in which control tokens count as plain text."""
-        return self._encode(Piece(text, special=False))
+        with self._use_vocabulary():
+            return self._encode(Piece(text, special=False))
 
     def embed(self, texts: Sequence[str]) -> StoppableStream[TextEmbedding]:
         """Yield the embedding of each text, in order; the KV cache of the chat stays as it is.
@@ -316,15 +319,35 @@ class LlamaBackend:
         """Return the rendered prompt with its control tokens; pictures and sounds by their placeholders."""
         pieces = self._template(prompt)
         text = "".join(piece.media.placeholder if piece.media else piece.text for piece in pieces)
-        return (read_token_text(self._engine, self._engine.token_bos()) if self._adds_bos(pieces) else "") + text
+        with self._use_vocabulary():
+            return (read_token_text(self._engine, self._engine.token_bos()) if self._adds_bos(pieces) else "") + text
 
     def count_tokens(self, prompt: Sequence[Message]) -> int:
         """Return the length of the prompt in tokens, template included."""
-        return len(self._tokenize(self._template(prompt)))
+        pieces = self._template(prompt)
+        with self._use_vocabulary():
+            return len(self._tokenize(pieces))
 
     def count_cached_tokens(self, prompt: Sequence[Message]) -> int:
         """Return how many tokens of the prompt are in the KV cache."""
-        return self._count_cached(self._tokenize(self._template(prompt)))
+        pieces = self._template(prompt)
+        with self._use_vocabulary():
+            return self._count_cached(self._tokenize(pieces))
+
+    @contextmanager
+    def _use_vocabulary(self) -> Iterator[None]:
+        """Keep the engine from being freed inside the context.
+
+        Everything else of the engine is used on its own thread. Its vocabulary never changes, and llama.cpp reads it
+        from several threads at once; a count that waited for the evaluation of a prompt would delay the keyboard.
+
+        Raises:
+            GenerationError: The model was unloaded.
+        """
+        with self._vocabulary_lock:
+            if self._is_closed:
+                raise unloaded()
+            yield
 
     async def aclose(self) -> None:
         """End the thread and free the engine."""
@@ -332,6 +355,8 @@ class LlamaBackend:
         if self._prefill:
             self._prefill.stop_now.set()
         self._thread.shutdown(wait=True)
+        with self._vocabulary_lock:
+            self._is_closed = True
         if self.projector:
             self.projector.close()
         if self._embedder:

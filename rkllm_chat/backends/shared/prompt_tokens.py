@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import takewhile
 from pathlib import Path
+from threading import Lock
 from typing import TypeVar
 
 from ...core.errors import ModelError
@@ -120,9 +121,12 @@ def load_tokenizer(path: Path) -> Callable[[Piece], list[int]] | None:
         hint = "Download it again from the source of the model, or remove it."
         raise ModelError(f"{path}: not a tokenizer: {error}.", hint) from error
 
+    lock = Lock()  # a prompt is counted while another thread plans one: it must not change the switch of this one
+
     def encode(piece: Piece) -> list[int]:
-        tokenizer.encode_special_tokens = not piece.special
-        ids: list[int] = tokenizer.encode(piece.text, add_special_tokens=False).ids
+        with lock:
+            tokenizer.encode_special_tokens = not piece.special
+            ids: list[int] = tokenizer.encode(piece.text, add_special_tokens=False).ids
         return ids
 
     tokenizer.no_truncation()

@@ -12,7 +12,9 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 
+from ...core.errors import GenerationError
 from ...core.messages import Message
+from ...core.thread_end import wait_for_end
 from ..base import Item, StoppableStream
 
 Emit = Callable[[Item], None]
@@ -43,6 +45,11 @@ class PrefillRequest:
     def is_stopped(self) -> bool:
         """Whether the prefill must end."""
         return self.stop_after_batch.is_set() or self.stop_now.is_set()
+
+
+def unloaded() -> GenerationError:
+    """Return the error of a use of a model that was unloaded."""
+    return GenerationError("The model was unloaded meanwhile.", "Try it again.")
 
 
 def stream_from_thread(
@@ -93,12 +100,15 @@ async def _run(
         finally:
             loop.call_soon_threadsafe(items.put_nowait, None)
 
-    running = loop.run_in_executor(thread, run)
+    try:
+        running = loop.run_in_executor(thread, run)
+    except RuntimeError:  # the executor is shut down
+        raise unloaded() from None
     try:
         while (item := await items.get()) is not None:
             yield item
         await running
     finally:
         request_stop()
-        await asyncio.wait([running])
+        await wait_for_end(running)  # a client may be cancelled by its time limit, and again because it leaves
         running.exception()  # retrieved, or asyncio would log it if the consumer has left
