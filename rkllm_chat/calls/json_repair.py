@@ -54,6 +54,8 @@ _BLANKS = re.compile(
     r"""(?: [ \t\r\n]+ | (?P<comment> (?<!["'”’]) (?: //[^\n]* | \#(?![^ \t\r\n])[^\n]* | /\*.*?\*/ ) ) )*""",
     re.DOTALL | re.VERBOSE,
 )
+_SWALLOWED_BRACE = re.compile(r"""[}\]]["'”’][\s}\]]*\Z""")
+"""The end of a text in which a string holds what may be missing behind it."""
 _WORD = re.compile(r"""[^ \t\r\n,:\[\]{}"'“”‘’]*""")
 _KEY = re.compile(r"(?:(?:[^\W\d]|\$)[\w$-]*)?")
 _SINGLE_QUOTED = re.compile(r'\\.|"', re.DOTALL)
@@ -179,6 +181,8 @@ class _Parser:
             if self.next == closer:
                 self.repairs.add("trailing comma")
         elif not self.next and self.may_close and self.depth == 1 and not commented:
+            if _SWALLOWED_BRACE.search(self.text):
+                raise self.fault("a brace is missing, or stands in the string before")
             self.repairs.add("missing brace")
             return False
         elif self.next != closer:
@@ -196,7 +200,9 @@ class _Parser:
             raise self.fault(f"the text ends where a {closer} is missing")
         if after in "]}:":
             raise self.fault(f"{after!r} stands where a comma or {closer} must")
-        if before in _END_QUOTES and (end == self.at or after not in (*_QUOTES, *_CLOSERS)):
+        if before in _END_QUOTES and (
+            end == self.at or after not in (*_QUOTES, *_CLOSERS) or self.text[end - 2] == ","
+        ):
             raise self.fault('a comma is missing, or a quote inside the string before is not written \\",')
         one_number = before.isdigit() and _THREE_DIGITS.match(self.text, self.at)
         if commented or one_number or (end == self.at and before not in "]}"):

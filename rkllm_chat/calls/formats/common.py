@@ -41,6 +41,7 @@ BodyReader = Callable[[Reader, ReadContext], Parsing[ParsedCalls]]
 """Reads what follows the opener of a candidate call, or an unmarked call."""
 
 NO_END, WRONG_END, FENCE, NO_OPENER = "missing end marker", "wrong end marker", "fence", "missing start marker"
+DOUBLED = "doubled tag"
 """Names of repairs."""
 
 NAME_KEYS = ("name", "tool_name", "tool", "function")

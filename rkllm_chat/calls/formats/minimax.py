@@ -93,6 +93,9 @@ def _parse_element(body: str) -> Any:
         name, children = stack.pop()
         if name != tag or not stack:
             raise ValueError(f"</{tag[:40]}> closes nothing")
+        is_doubled = not children and text.lstrip().startswith((f"<{tag}>", MINIMAX_TOKEN))
+        if is_doubled or text.endswith(MINIMAX_TOKEN):
+            raise ValueError(f"a tag of <{tag[:40]}> stands twice")
         stack[-1][1].append((tag, _build_value(children) if children else text))
     if len(stack) > 1:
         raise ValueError(f"<{stack[-1][0][:40]}> is not closed")

@@ -14,7 +14,7 @@ from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
 from .common import ReadContext
-from .layout import Arguments, Layout, dump
+from .layout import MARK, Arguments, Layout, dump
 
 WRONG_ENDS = ("</function_invocation>", "</function_call>", "</tool_calls>", "</tool>", "</invoke>", "</call>")
 VALUE_ENDS = ("</argument>", "</parameter>", "</param>")
@@ -22,6 +22,8 @@ _MIN_SIMILARITY = 0.8
 """Ratio of difflib from which a closing tag is a misspelled one."""
 _MAX_SHOWN_LENGTH = 60
 _ATTRIBUTE = re.compile(r"\s(\w+)=$")
+_BEHIND_VALUE = re.compile(r"[^\S\n]*\n|[^\s.,;:!?)\"'`]")
+"""What follows the end tag of a value, and hardly one that a text mentions."""
 
 
 class TagSyntax(Arguments):
@@ -48,6 +50,7 @@ class TagSyntax(Arguments):
         tag_end: The end of an opening tag; if an element names the value, the opening tag of the value.
         wrong_ends: Closing tags of other formats that may end a call.
         following: What may follow a value.
+        pairs: Patterns of a tag of a value, and of its name; with the group `close` if it is a closing one.
     """
 
     def __init__(
@@ -77,6 +80,15 @@ class TagSyntax(Arguments):
         self.value_ends = (self.value_closer, *further)
         self.wrong_ends = () if self.key_end else WRONG_ENDS
         self.following = (*self.value_openers, *self.call_closers, *self.wrong_ends)
+        tag_end = re.escape(self.tag_end)
+        begin = tag_end if self.key_end else rf"{re.escape(value_opener)}[^<>]*{tag_end}"
+        *marks, last = re.findall(MARK, self.value_closer)
+        closer = (
+            re.escape(self.value_closer.removesuffix(last)) + f"(?:{re.escape(last)})?" if marks else re.escape(last)
+        )
+        self.pairs = [re.compile(f"{begin}|(?P<close>{closer})")]
+        if self.key_end:
+            self.pairs.append(re.compile(f"{re.escape(value_opener)}|(?P<close>{re.escape(self.key_end)})"))
 
     @property
     def example(self) -> str:
@@ -192,20 +204,27 @@ def _any_of(literals: Sequence[str]) -> str:
     return "|".join(map(re.escape, literals))
 
 
-def find_missing_end(sources: Sequence[tuple[str, str]], name: str, context: ReadContext, tags: TagSyntax) -> str:
-    """Say in one sentence where a closing tag may be missing; "" if the values can be read in one way only.
+def find_damaged_tag(
+    sources: Sequence[tuple[str, str]], name: str, context: ReadContext, tags: TagSyntax, is_ended: bool = True
+) -> str:
+    """Say in one sentence where a tag may be damaged; "" if the values can be read in one way only.
 
     Args:
         sources: Each name and the text of its value.
         name: The called tool.
         context: Knows the tools.
         tags: The tags of the call.
+        is_ended: Whether the call ends with its own closing tag; otherwise one in a value may be that.
     """
     given: set[str] = set()
+    are_all_given = {*context.parameters_of(name)}.issubset(key for key, _ in sources)
     for key, text in sources:
         given.add(key)
         if "<" not in text:
             continue
+        is_end_inside = not is_ended and tags.call_closers[0] in text
+        if is_end_inside or _is_damaged(text, tags, are_all_given and is_ended):
+            return f'In the argument "{key}", a tag of the call stands in the wrong place, or twice.'
         for match in _find_unbalanced(text, tokens_of(tags)):
             value, call, end = (match[group] for group in ("value", "call", "other_end"))
             if (
@@ -219,8 +238,46 @@ def find_missing_end(sources: Sequence[tuple[str, str]], name: str, context: Rea
     return ""
 
 
+def _is_damaged(text: str, tags: TagSyntax, is_whole: bool) -> bool:
+    """Tell whether tags of the call, which have no counterpart in the value, may not be part of it.
+
+    That is so at its edges; and unless `is_whole`, where the tag that followed a value may have been lost.
+    """
+    single = list(_find_single_tags(text, tags))
+    begin, end = len(text) - len(text.lstrip()), len(text.rstrip())
+    if any(match.start() == begin or match.end() == end for match in single):
+        return True
+    marks = tuple(re.findall(MARK, tags.value_closer)[:-1])  # a tag of several tokens may lack one
+    if marks and (text.startswith(tags.tag_end, begin) or text.endswith(marks, 0, end)):
+        return True
+    ends = [match.end() for match in single if match.lastgroup]
+    return not is_whole and any(_BEHIND_VALUE.match(text, place) for place in ends)
+
+
+def _find_single_tags(text: str, tags: TagSyntax) -> Iterator[re.Match[str]]:
+    """Yield the tags of a value's own kind that have no counterpart in a text."""
+    for pattern in tags.pairs:
+        opened: list[re.Match[str]] = []
+        for match in pattern.finditer(text):
+            if not match.lastgroup:
+                opened.append(match)
+            elif opened:
+                opened.pop()
+            else:
+                yield match
+        yield from opened
+
+
+def remove_doubled_opening(text: str, key: str, tags: TagSyntax) -> str:
+    """Return the text of a value without a second opening tag, if that has no closing tag of its own."""
+    begin = len(text) - len(text.lstrip())
+    first = next((match for match in _find_single_tags(text, tags) if match.start() == begin), None)
+    is_own = first and not first.lastgroup and (first[0] == tags.tag_end or key in first[0])
+    return text[first.end() :] if first and is_own else text
+
+
 def _find_unbalanced(text: str, tokens: re.Pattern[str]) -> Iterator[re.Match[str]]:
-    """Yield the opening tags that are not closed in a text, and the closing tags of other names."""
+    """Yield the opening tags that are not closed in a text or outside of an example of a call, and misspelt ends."""
     open_tags: list[tuple[str, re.Match[str]]] = []
     for match in tokens.finditer(text):
         kind = match.lastgroup or ""
@@ -232,7 +289,7 @@ def _find_unbalanced(text: str, tokens: re.Pattern[str]) -> Iterator[re.Match[st
             kinds = [kind for kind, _ in open_tags]
             opened = kind.removesuffix("_end")
             index = len(kinds) - 1 - kinds[::-1].index(opened) if opened in kinds else len(kinds)
-            yield from (match for _, match in open_tags[index + 1 :])
+            yield from (match for _, match in open_tags[index + (opened == "call" or "call" in kinds[:index]) :])
             del open_tags[index:]
     yield from (match for _, match in open_tags)
 

@@ -16,6 +16,7 @@ from ...core.messages import ToolCall
 from ..incremental_reader import EndOfTextError, Parsing, Reader, TooLongError
 from ..json_repair import parse_lenient_json
 from .common import (
+    DOUBLED,
     NO_END,
     WRONG_END,
     BodyReader,
@@ -26,11 +27,12 @@ from .common import (
     unreadable_call,
 )
 from .json_calls import read_json_arguments, read_json_call, read_tool_name
-from .tag_syntax import TagSyntax, find_missing_end
+from .tag_syntax import TagSyntax, find_damaged_tag, remove_doubled_opening
 
 _CDATA, _END_CDATA = "<![CDATA[", "]]>"
 
 _ATTRIBUTE = re.compile(r"""\s([\w-]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'<>/]+))""")
+_HEAD = re.compile(r"""(?:\s+[\w-]+(?:\s*=\s*(?:"[^"]*"|'[^']*'|[^\s"'<>/=]+))?)*\s*/?\s*""")
 _BEGUN = re.compile(r"""\s\w+\s*=\s*["'][^"']""")
 _ENTITY = re.compile(r"&(?:lt|gt|amp|quot|apos|#\d{1,7}|#[xX][0-9a-fA-F]{1,6});")
 _TAG = re.compile("<")
@@ -154,7 +156,8 @@ def read_values(reader: Reader, context: ReadContext, name: str, tags: TagSyntax
         if values.fault:
             yield from reader.read_through(tags.call_closers[-1])
             return unreadable_call("bad_xml", values.fault)
-    if fault := find_missing_end(values.sources, name, context, tags):
+    is_ended = not {WRONG_END, NO_END}.intersection(values.repairs)
+    if fault := find_damaged_tag(values.sources, name, context, tags, is_ended):
         return unreadable_call("bad_xml", fault)
     return [CallFound(ToolCall(name, values.texts, tuple(dict.fromkeys(values.repairs))))]
 
@@ -166,7 +169,7 @@ def _read_value(reader: Reader, values: _Values, tags: TagSyntax) -> Parsing[Non
         attributes = (yield from _read_attributes(reader, tags)) or {}
         key: str | None = attributes.get(tags.value_name, "").strip()
     elif tags.key_end:
-        key, attributes["type"] = yield from _read_key_element(reader, tags)
+        key, attributes["type"] = yield from _read_key_element(reader, tags, values.repairs)
     else:
         key = yield from _read_key(reader)
     if not key or key in values.texts:
@@ -175,14 +178,26 @@ def _read_value(reader: Reader, values: _Values, tags: TagSyntax) -> Parsing[Non
         values.fault = f'The argument "{key}" occurs twice.' if key else f"An {element}> has no {missing}."
         return
     if tags.is_escaped:
-        source, text, end = yield from _read_escaped(reader, key, tags)
+        source, text, end = yield from _read_escaped(reader, key, tags, values.repairs)
     else:
-        text, end = yield from _read_text(reader, reader.size, key, tags)
+        text, end = yield from _read_text(reader, reader.size, key, tags, values.repairs)
         source = text
     values.sources.append((key, source))
     values.texts[key] = _read_typed(text, attributes)
     if end != tags.value_closer:
         values.repairs.append(WRONG_END if end else NO_END)
+    while end and (yield from _skip_copy(reader, end)):
+        values.repairs.append(DOUBLED)
+
+
+def _skip_copy(reader: Reader, tag: str) -> Parsing[bool]:
+    """Consume a tag, and what white space is before it, if it comes once more."""
+    size = reader.size
+    yield from reader.skip_space()
+    if (yield from reader.skip(tag)):
+        return True
+    reader.rewind(size)
+    return False
 
 
 def _read_typed(text: str, attributes: dict[str, str]) -> Any:
@@ -195,7 +210,7 @@ def _read_typed(text: str, attributes: dict[str, str]) -> Any:
         return text
 
 
-def _read_escaped(reader: Reader, key: str, tags: TagSyntax) -> Parsing[tuple[str, str, str]]:
+def _read_escaped(reader: Reader, key: str, tags: TagSyntax, repairs: list[str]) -> Parsing[tuple[str, str, str]]:
     """Read a value with entities. CDATA sections end by their own mark.
 
     Returns:
@@ -211,16 +226,18 @@ def _read_escaped(reader: Reader, key: str, tags: TagSyntax) -> Parsing[tuple[st
     if sections and end:
         reader.take(len(end))
         return "", "".join(sections), end
-    text, end = yield from _read_text(reader, begun, key, tags)
+    text, end = yield from _read_text(reader, begun, key, tags, repairs)
     return text, _ENTITY.sub(lambda match: unescape(match[0]), text), end
 
 
-def _read_text(reader: Reader, begun: int, key: str, tags: TagSyntax) -> Parsing[tuple[str, str]]:
+def _read_text(reader: Reader, begun: int, key: str, tags: TagSyntax, repairs: list[str]) -> Parsing[tuple[str, str]]:
     """Read a literal value without one line end at each side, and the tag that ended it.
 
     Behind an element with its name, the last line end does not belong to a value that also begins with one.
     """
-    text, end = yield from _read_until(reader, begun, _ends_of(key, tags), tags)
+    written, end = yield from _read_until(reader, begun, _ends_of(key, tags), tags)
+    text = remove_doubled_opening(written, key, tags)
+    repairs += [DOUBLED] * (text != written)
     is_trimmed = tags.is_trimmed and (not tags.key_end or text.startswith(("\n", "\r\n")))
     return _trim(text) if is_trimmed else text, end
 
@@ -272,11 +289,14 @@ def _find_value_end(
             seen.pass_call_tag(mark == call_opener, end, is_endless)
         elif mark and (seen.first is None or not seen.depth):
             size = reader.size
+            while (yield from _skip_copy(reader, mark)):
+                pass
             yield from reader.skip_space()
             tag = yield from reader.peek_literal(tags.following)
             if not tag or (mark != ends[0] and (yield from _is_followed_by_end(reader, tag, ends))):
                 continue
             if not seen.depth:
+                reader.rewind(size)
                 return end, mark
             seen.first = size, end, mark
 
@@ -358,7 +378,7 @@ def _read_attributes(reader: Reader, tags: TagSyntax) -> Parsing[dict[str, str] 
         if _BEGUN.search(reader.recorded()):
             reader.commit()
         raise
-    if not (yield from reader.skip(tags.tag_end)):
+    if not _HEAD.fullmatch(head) or not (yield from reader.skip(tags.tag_end)):
         return None
     attributes = {match[1]: unescape(match[2] or match[3] or match[4] or "") for match in _ATTRIBUTE.finditer(head)}
     return {**attributes, "/": ""} if head.endswith("/") else attributes
@@ -370,12 +390,19 @@ def _read_key(reader: Reader) -> Parsing[str | None]:
     return (head.strip().strip("\"'") or None) if reader.take(1) == ">" else None
 
 
-def _read_key_element(reader: Reader, tags: TagSyntax) -> Parsing[tuple[str, str]]:
+def _read_key_element(reader: Reader, tags: TagSyntax, repairs: list[str]) -> Parsing[tuple[str, str]]:
     """Read the element that names a value, and the element after it that gives its type.
 
     The name is "" if no value follows.
     """
     key = (yield from reader.read_through(tags.key_end)).strip()
+    while key.startswith(tags.value_openers[0]):
+        key = key.removeprefix(tags.value_openers[0]).lstrip()
+        repairs.append(DOUBLED)
+    while (yield from _skip_copy(reader, tags.key_end)):
+        repairs.append(DOUBLED)
+    if "<" in key or "\n" in key:
+        return "", ""
     yield from reader.skip_space()
     type_name, type_tag = "string", tags.tag_end.replace("value", "type")
     if type_tag != tags.tag_end and (yield from reader.skip(type_tag)):
