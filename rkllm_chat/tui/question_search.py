@@ -63,7 +63,11 @@ class Answer:
 
 
 def read_page(language: str) -> str:
-    """Return the questions in a language, as Markdown; their links are those of docs/."""
+    """Return the questions in a language, without keywords, as Markdown; their links are those of docs/."""
+    return _COMMENT.sub("", _read_source(language)).rstrip() + "\n"
+
+
+def _read_source(language: str) -> str:
     return (_QUESTIONS / f"{language}.md").read_text(encoding="utf-8")
 
 
@@ -174,7 +178,7 @@ def _split_query(text: str, language: str) -> Iterator[tuple[str, ...]]:
 
 def _read_topics(language: str) -> Iterator[_Topic]:
     """Yield the questions of a language, then the sections of its documentation."""
-    yield from _split_page(read_page(language), "")
+    yield from _split_page(_read_source(language), "")
     suffix = "" if language == "en" else f".{language}"
     for path in sorted(_find_documentation().glob(f"*{suffix}.md")):
         name = path.name.removesuffix(".md").removesuffix(suffix)

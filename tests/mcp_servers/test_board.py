@@ -111,7 +111,7 @@ def test_a_tool_answers_with_text_and_data(
     ("tool", "arguments", "words"),
     [
         ("calculate", {"expression": "1/0"}, "Division by zero"),
-        ("get_time", {"place": "Atlantis"}, "'Atlantis'. Near: "),
+        ("get_time", {"place": "Atlantis"}, "'Atlantis'. Ask for a larger city"),
         ("get_disk", {"path": "/no/such/place"}, "'/no/such/place'"),
         ("list_files", {"path": ".."}, "'..' is outside"),
         ("read_file", {"path": "../secret.txt"}, "'../secret.txt' is outside"),

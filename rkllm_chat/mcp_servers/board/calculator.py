@@ -1,7 +1,8 @@
 """Evaluate arithmetic expressions with decimals, without running code.
 
-Numbers, + - * / // % ** and brackets, and also `×`, `÷`, `^`, `,` in numbers, and percentages as factors (`15% of 80`).
-The length, the exponents and the number of digits are bounded, so that no expression can exhaust the machine.
+Numbers, + - * / // % ** and brackets, and also `×`, `÷`, `^`, `√`, `,` in numbers, percentages as factors (`15% of
+80`), a few functions (`sqrt(2)`), pi and e, and times (`2 h 30 min + 45 min`, `14:30 - 9:15`, `90 min in hours`). The
+length, the exponents and the number of digits are bounded, so that no expression can exhaust the machine.
 """
 
 from __future__ import annotations
@@ -9,8 +10,20 @@ from __future__ import annotations
 import ast
 import operator
 import re
-from collections.abc import Callable
-from decimal import Context, Decimal, DecimalException, Inexact, InvalidOperation, localcontext
+from collections.abc import Callable, Mapping
+from decimal import (
+    ROUND_CEILING,
+    ROUND_FLOOR,
+    ROUND_HALF_UP,
+    Context,
+    Decimal,
+    DecimalException,
+    Inexact,
+    InvalidOperation,
+    getcontext,
+    localcontext,
+)
+from typing import NamedTuple
 from unicodedata import normalize
 
 MAX_EXPRESSION_CHARS = 200
@@ -20,6 +33,18 @@ _PERCENTAGE = re.compile(r"(^|[*/(]\s*)(\d+(?:\.\d+)?)%(?=\s*(?:[*/)]|$))")
 """A percentage that is a factor. After + or -, where it could be a share of what precedes it, it is an error."""
 _SHOWN_DIGITS = 15
 """Significant digits of a rounded result, such as 1/3."""
+_CONSTANTS = {"pi": Decimal("3.141592653589793238462643383"), "e": Decimal("2.718281828459045235360287471")}
+_SECONDS = {"d": 86400, "h": 3600, "min": 60, "s": 1}
+_UNITS = {"days": "d", "day": "d", "d": "d", "hours": "h", "hour": "h", "hrs": "h", "hr": "h", "h": "h"}
+_UNITS |= {"minutes": "min", "minute": "min", "mins": "min", "min": "min"}
+_UNITS |= {"seconds": "s", "second": "s", "secs": "s", "sec": "s", "s": "s"}
+_UNIT = "|".join(_UNITS)
+_AMOUNT = rf"\d+(?:\.\d+)?\s*(?:{_UNIT})\b"
+_TIME = re.compile(rf"(?<![\w.]){_AMOUNT}(?:\s*(?:and\s+)?{_AMOUNT})*")
+"""A time with one or more units: `2 h 30 min`."""
+_CLOCK = re.compile(r"(?<![\w.:])(\d{1,2}):([0-5]\d)(?![\w.:])")
+_CONVERSION = re.compile(rf"\s+(?:in|to|as)\s+({_UNIT})$")
+_KNOWN = "Numbers, + - * / // % ** and brackets, sqrt(), round(), pi and times (2 h 30 min) can be computed."
 
 
 class CalculationError(ValueError):
@@ -44,12 +69,15 @@ def calculate(expression: str) -> str:
     try:
         tree = parse(_normalize(expression))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise CalculationError(f"'{expression}' is not a sum.") from None
+        raise CalculationError(f"'{expression}' is not a sum. {_KNOWN}") from None
     try:
         with localcontext() as context:
             context.prec = _DIGITS
-            value = _evaluate(tree.body)
-            return format_value(value if not context.flags[Inexact] else Context(prec=_SHOWN_DIGITS).plus(value))
+            value, dimension = _evaluate(tree.body)
+            if dimension not in (0, 1):
+                raise CalculationError("The result is not a time.")
+            value = value if not context.flags[Inexact] else Context(prec=_SHOWN_DIGITS).plus(value)
+            return _format_time(value) if dimension else format_value(value)
     except InvalidOperation:
         raise CalculationError(f"The result is no number, or needs more than {_DIGITS} digits.") from None
     except DecimalException:
@@ -71,32 +99,89 @@ def _normalize(expression: str) -> str:
     text = normalize("NFKC", expression).strip().rstrip("=? ")
     for sign, python in (("×", "*"), ("·", "*"), ("÷", "/"), ("^", "**"), ("−", "-")):
         text = text.replace(sign, python)
+    text = re.sub(r"√\s*(\d+(?:\.\d+)?)", r"sqrt(\1)", text).replace("√", "sqrt").replace("π", "pi")
     text = re.sub(r"(?<=\d),(?=\d{3}\b)", "", re.sub(r"(?<=\d%)\s*of\b", " *", text))
+    text = _CONVERSION.sub(lambda unit: f" / _{_UNITS[unit[1]]}", text)
+    text = _TIME.sub(lambda time: f"({_write_time(time[0])})", _CLOCK.sub(r"(\1*_h + \2*_min)", text))
     return _PERCENTAGE.sub(r"\1(\2/100)", text)
 
 
-def _evaluate(node: ast.expr) -> Decimal:
+def _write_time(text: str) -> str:
+    """Return a time as a sum of products with the names of its units.
+
+    >>> _write_time("2 hours 30 min")
+    '2*_h + 30*_min'
+    """
+    parts = re.findall(rf"(\d+(?:\.\d+)?)\s*({_UNIT})\b", text)
+    return " + ".join(f"{number}*_{_UNITS[unit]}" for number, unit in parts)
+
+
+class _Quantity(NamedTuple):
+    """A number, or seconds with `dimension` 1; other powers of a time occur only within an expression."""
+
+    value: Decimal
+    dimension: int = 0
+
+
+def _evaluate(node: ast.expr) -> _Quantity:
     """Evaluate a node. Raises CalculationError for anything but arithmetic."""
     match node:
         case ast.Constant(value=int() | Decimal() as number) if not isinstance(number, bool):
-            return Decimal(number)
-        case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return -_evaluate(operand)
-        case ast.UnaryOp(op=ast.UAdd(), operand=operand):
-            return _evaluate(operand)
+            return _Quantity(Decimal(number))
+        case ast.Name(id=name) if name.lower() in _CONSTANTS:
+            getcontext().flags[Inexact] = True  # the result is shown rounded
+            return _Quantity(_CONSTANTS[name.lower()])
+        case ast.Name(id=name) if name[1:] in _SECONDS and name[0] == "_":
+            return _Quantity(Decimal(_SECONDS[name[1:]]), 1)
+        case ast.UnaryOp(op=ast.USub() | ast.UAdd() as op, operand=operand):
+            inner = _evaluate(operand)
+            return inner._replace(value=-inner.value if isinstance(op, ast.USub) else +inner.value)
         case ast.BinOp(op=op, left=left, right=right) if type(op) in _OPERATORS:
             return _combine(op, _evaluate(left), _evaluate(right))
+        case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if name in _FUNCTIONS:
+            return _call(name, [_evaluate(argument) for argument in arguments])
         case _:
-            raise CalculationError("Only numbers, + - * / // % ** and brackets can be computed.")
+            raise CalculationError(_KNOWN)
 
 
-def _combine(op: ast.operator, left: Decimal, right: Decimal) -> Decimal:
-    """Apply a binary operator. Raises CalculationError for division by zero and large exponents."""
-    if isinstance(op, ast.Pow) and abs(right) > _MAX_EXPONENT:
-        raise CalculationError(f"The exponent is larger than {_MAX_EXPONENT}.")
-    if isinstance(op, ast.Div | ast.FloorDiv | ast.Mod) and not right:
+def _combine(op: ast.operator, left: _Quantity, right: _Quantity) -> _Quantity:
+    """Apply a binary operator. Raises CalculationError for division by zero, large exponents and times with numbers."""
+    if isinstance(op, ast.Pow) and (abs(right.value) > _MAX_EXPONENT or right.dimension or left.dimension):
+        raise CalculationError(f"The exponent is larger than {_MAX_EXPONENT}, or a time has one.")
+    if isinstance(op, ast.Div | ast.FloorDiv | ast.Mod) and not right.value:
         raise CalculationError("Division by zero.")
-    return _OPERATORS[type(op)](left, right)
+    if isinstance(op, ast.Add | ast.Sub | ast.Mod) and left.dimension != right.dimension:
+        raise CalculationError("A time and a number cannot be added.")
+    sign = 1 if isinstance(op, ast.Mult) else -1 if isinstance(op, ast.Div | ast.FloorDiv) else 0
+    return _Quantity(_OPERATORS[type(op)](left.value, right.value), left.dimension + sign * right.dimension)
+
+
+def _call(name: str, arguments: list[_Quantity]) -> _Quantity:
+    """Apply a function. Raises CalculationError for a wrong number of arguments, and for times."""
+    function, counts = _FUNCTIONS[name]
+    if len(arguments) not in counts or any(argument.dimension for argument in arguments):
+        raise CalculationError(f"{name}() takes {counts[0]} {'number' if counts[-1] == 1 else 'numbers'}.")
+    return _Quantity(function(*(argument.value for argument in arguments)))
+
+
+def _round(value: Decimal, places: Decimal = Decimal(0)) -> Decimal:
+    """Round half up, as people do; Python's own `round` goes to the even neighbour."""
+    return value.quantize(Decimal(1).scaleb(-int(places)), ROUND_HALF_UP)
+
+
+_FUNCTIONS: Mapping[str, tuple[Callable[..., Decimal], range | tuple[int, ...]]] = {
+    "sqrt": (Decimal.sqrt, (1,)),
+    "abs": (abs, (1,)),
+    "round": (_round, (1, 2)),
+    "floor": (lambda value: value.to_integral_value(ROUND_FLOOR), (1,)),
+    "ceil": (lambda value: value.to_integral_value(ROUND_CEILING), (1,)),
+    "exp": (Decimal.exp, (1,)),
+    "ln": (Decimal.ln, (1,)),
+    "log10": (Decimal.log10, (1,)),
+    "min": (min, range(2, 50)),
+    "max": (max, range(2, 50)),
+}
+"""Functions with the numbers of arguments that each takes. `log` is none of them: it has two meanings."""
 
 
 def _floor_divide(left: Decimal, right: Decimal) -> Decimal:
@@ -128,3 +213,18 @@ def format_value(value: Decimal) -> str:
         raise CalculationError("The result is not a number.")
     plain = (value + 0).normalize()  # + 0: zero loses its sign
     return f"{plain:f}" if -12 < plain.adjusted() < _DIGITS else f"{plain:e}"
+
+
+def _format_time(seconds: Decimal) -> str:
+    """Return seconds in the units that people write.
+
+    >>> _format_time(Decimal(11700)), _format_time(Decimal(-90))
+    ('3 h 15 min', '-1 min 30 s')
+    """
+    rest, parts = abs(seconds), list[str]()
+    for unit, length in _SECONDS.items():
+        count = rest if unit == "s" else rest // length
+        rest -= count * length
+        if count:
+            parts.append(f"{format_value(count)} {unit}")
+    return ("-" if seconds < 0 else "") + (" ".join(parts) or "0 s")

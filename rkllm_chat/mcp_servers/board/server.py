@@ -81,7 +81,8 @@ def get_time(place: str) -> Annotated[CallToolResult, Time]:
     zone = time_zones.find_zone(place)
     if zone is None:
         near = time_zones.find_similar_places(place)
-        return make_failure(f"No time zone is called '{place}'." + (f" Near: {', '.join(near)}." if near else ""))
+        ask = f"Is {' or '.join(near)} meant?" if near else "Ask for a larger city, or a zone such as Europe/Paris."
+        return make_failure(f"No time zone is called '{place}'. {ask}")
     now = datetime.now(ZoneInfo(zone))
     offset = now.strftime("%z")
     text = f"It is {now:%H:%M} on {now:%A}, {now.day} {now:%B %Y} in {place} ({zone}, UTC{offset[:3]}:{offset[3:]})."

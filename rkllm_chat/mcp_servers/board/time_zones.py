@@ -1,7 +1,8 @@
 """Find the time zone of a city, country or zone name, offline.
 
-The zone database names about one city per zone; the file of places adds large cities that it lacks and Japanese and
-Chinese names of cities and countries. A country has the zone of its capital.
+The zone database names about one city per zone. The file of places adds capitals, and Japanese and Chinese names of
+cities and countries; a country has the zone of its capital. The file of cities adds those of 200,000 inhabitants and
+more.
 """
 
 from __future__ import annotations
@@ -9,27 +10,45 @@ from __future__ import annotations
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
+from unicodedata import normalize
 from zoneinfo import available_timezones
 
-_PLACES = Path(__file__).with_name("places.txt")
+_PLACES, _CITIES = (Path(__file__).with_name(name) for name in ("places.txt", "cities.txt"))
+_MIN_SIMILARITY = 0.9
+"""How similar a name must be to be asked about. Less similar ones made models answer with the time of another city:
+Lyon was not known, and London was the third that was named.
+"""
+_ACCENTS = dict.fromkeys(range(0x300, 0x370))
 
 
 def find_zone(place: str) -> str | None:
     """Return the zone of `Asia/Tokyo`, `tokyo`, `New York` or `東京`; None if unknown."""
     wanted = normalize_name(place)
-    return _zones_by_name().get(wanted) or read_places().get(wanted)
+    return _zones_by_name().get(wanted) or read_places().get(wanted) or _read_cities().get(wanted)
 
 
 def find_similar_places(place: str) -> list[str]:
-    """Return at most three similar names, for error messages."""
-    known = {**_zones_by_name(), **read_places()}
-    return [name.title() for name in get_close_matches(normalize_name(place), known, n=3)]
+    """Return at most two names that are spelled nearly so, for error messages."""
+    known, wanted = {**_zones_by_name(), **read_places()}, normalize_name(place)
+    swapped = [name for name in known if sorted(name) == sorted(wanted)]  # Toyko
+    near = [*swapped, *get_close_matches(wanted, known, 2, _MIN_SIMILARITY)]
+    return [name.title() for name in dict.fromkeys(near)][:2]
 
 
 @cache
 def read_places() -> dict[str, str]:
     """Return the zones of the file of places by normalized name."""
-    rows = [line.split(": ") for line in _PLACES.read_text(encoding="utf-8").splitlines() if line[:1] != "#"]
+    return _read_names(_PLACES)
+
+
+@cache
+def _read_cities() -> dict[str, str]:
+    return _read_names(_CITIES)
+
+
+def _read_names(path: Path) -> dict[str, str]:
+    """Return the zones of the names in a file with rows of a zone and its places."""
+    rows = [line.split(": ") for line in path.read_text(encoding="utf-8").splitlines() if line[:1] != "#"]
     return {place: zone for zone, places in rows for place in places.split(", ")}
 
 
@@ -49,5 +68,10 @@ def _zones_by_name() -> dict[str, str]:
 
 
 def normalize_name(place: str) -> str:
-    """Normalize a name: lower case, single spaces instead of underscores."""
-    return " ".join(place.replace("_", " ").lower().split())
+    """Normalize a name: lower case, without accents, single spaces instead of underscores and hyphens.
+
+    >>> normalize_name("São_Paulo"), normalize_name("Saint-Étienne")
+    ('sao paulo', 'saint etienne')
+    """
+    plain = normalize("NFC", normalize("NFD", place).translate(_ACCENTS))
+    return " ".join(plain.replace("_", " ").replace("-", " ").lower().split())
