@@ -221,6 +221,8 @@ class ReplyGenerator:
         if not self._has_tools:
             self._chat.ask_to_continue = stop_at_limit
         self._new, self._known_tokens = self._restore_history()
+        if request.returns_progress:
+            self._backend.report_progress(self._known_tokens)
         self._text: list[str] = []
         self._calls: list[ClientCall] = []
         self._trimmer = _BlankTrimmer(bool(request.prefix))
@@ -409,7 +411,9 @@ async def generate_replies(
     seed = request.generation.get("seed", seed)
     for number in range(request.replies):
         generation = {**request.generation, **vary_reply(seed, number)}
-        generator = await start(replace(request, generation=generation))
+        # the prompt of a further reply is in the cache
+        varied = replace(request, generation=generation, returns_progress=request.returns_progress and not number)
+        generator = await start(varied)
         async with aclosing(generator.stream()) as events:
             async for event in events:
                 if number and isinstance(event, ReplyEnded):

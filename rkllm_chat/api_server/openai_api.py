@@ -17,8 +17,6 @@ from .openai_schema import dump_json
 _CHUNK = "chat.completion.chunk"
 _WHOLE = _CHUNK.removesuffix(".chunk")
 END_OF_STREAM, SSE_COMMENT = b"data: [DONE]\n\n", b": alive\n\n"
-_PROGRESS_STEP = 64
-"""Progress is reported in steps of so many tokens: exact numbers would reveal what other clients have in the cache."""
 
 
 class EventWriter:
@@ -131,9 +129,8 @@ def _describe_call(call: ClientCall) -> dict[str, Any]:
 
 def _describe_progress(reading: Reading) -> dict[str, int]:
     """Return how much of a prompt is evaluated, as llama.cpp's server does."""
-    total, done = (-(-tokens // _PROGRESS_STEP) * _PROGRESS_STEP for tokens in (reading.total, reading.done))
     passed_s = reading.done / reading.tokens_per_s if reading.tokens_per_s else 0
-    return {"total": total, "cache": 0, "processed": done, "time_ms": int(1000 * passed_s)}
+    return {"total": reading.total, "cache": 0, "processed": reading.done, "time_ms": int(1000 * passed_s)}
 
 
 def describe_usage(usage: Usage) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from ..core.events import Usage
 from ..core.messages import Message, Tool
 from ..prompt.pieces import neutralize_control_tokens
 from .errors import ApiError
+from .prompt_progress import PromptProgress
 
 
 class LimitReachedError(GenerationError):
@@ -72,12 +73,12 @@ class RequestBackend:
         self.profile, self.context_tokens = backend.profile, backend.context_tokens
         self.native_tools, self.supports_grammar = backend.native_tools, backend.supports_grammar
         self.media_kinds = backend.media_kinds
-        self.count_cached_tokens = backend.count_cached_tokens
         self.prefill = backend.prefill
         self.usages: list[Usage] = []
         self._backend, self._stop_sequences, self._prefix = backend, tuple(stop_sequences), prefix
         self._grammar, self._answer_grammar = grammar, answer_grammar
         self._is_left = is_left
+        self._known_tokens: int | None = None
         self._stream: ModelStream | None = None
         self._scores: list[TokenScore] = []
 
@@ -96,6 +97,14 @@ class RequestBackend:
         if self._is_left():
             raise GenerationError("The client has left.")
         return self._backend.count_tokens(prompt)
+
+    def count_cached_tokens(self, _prompt: Sequence[Message]) -> None:
+        """Return None: how much of a prompt the cache has says what other clients wrote."""
+        return
+
+    def report_progress(self, known_tokens: int) -> None:
+        """Yield Readings; of the next prompt, the conversation had so many tokens before."""
+        self._known_tokens = known_tokens
 
     def stream(
         self,
@@ -118,7 +127,9 @@ class RequestBackend:
             rendered = self._backend.render_request(prompt, tools)
             return self.complete(rendered + neutralize_control_tokens(prefix), generation)
         own = self._answer_grammar if isinstance(grammar, NoCalls) else self._grammar
-        return self._wrap(self._backend.stream(prompt, generation, tools, own or grammar))
+        known = self._known_tokens
+        progress = None if known is None else PromptProgress(self.count_tokens(prompt) - known)
+        return self._wrap(self._backend.stream(prompt, generation, tools, own or grammar), progress)
 
     def complete(self, text: str, generation: Generation) -> ModelStream:
         """Continue a text, as `TextCompleter.complete`.
@@ -148,9 +159,10 @@ class RequestBackend:
         scores, self._scores = tuple(self._scores), []
         return scores
 
-    def _wrap(self, stream: ModelStream) -> ModelStream:
+    def _wrap(self, stream: ModelStream, progress: PromptProgress | None = None) -> ModelStream:
         self._stream, self._scores = stream, []
-        return StoppableStream(self._read(stream), stream.stop)
+        items = self._read(stream)
+        return StoppableStream(progress.replace_readings(items) if progress else items, stream.stop)
 
     def stop(self) -> None:
         """End the reply that is being generated; what has been written stays."""
@@ -167,6 +179,8 @@ class RequestBackend:
                     continue
                 if isinstance(item, Usage):
                     self.usages.append(item)
+                    if self._known_tokens is not None:
+                        self._known_tokens = item.prompt_tokens + item.generated_tokens
                 yield item
 
     async def aclose(self) -> None:

@@ -111,9 +111,31 @@ def test_reading_a_prompt_is_reported_on_request(shared_api: Served) -> None:
 
     told = list_progress("One", return_progress=True)
     assert told and {tuple(progress) for progress in told} == {("total", "cache", "processed", "time_ms")}
-    done = [progress["processed"] for progress in told]
-    assert done == sorted(done) and max(done) <= told[0]["total"] and all(number % 64 == 0 for number in done)
+    total = told[0]["total"]
+    assert [progress["processed"] for progress in told] == list(range(64, total + 1, 64)) and total > 700
     assert list_progress("Two") == []
+
+
+@pytest.mark.slow
+@pytest.mark.model
+def test_the_progress_of_a_prompt_says_nothing_of_what_others_wrote(shared_api: Served) -> None:
+    """The padding walks over two steps of 64 tokens: somewhere on it, one token more in the cache shows if any does."""
+    secret = "The password of my diary is SWORDFISH and nobody else knows it, ever."
+
+    def ask(text: str, **fields: Any) -> list[tuple[int, int]]:
+        body = {"messages": [{"role": "user", "content": text}], "stream": True, "max_tokens": 1, **fields}
+        reply = httpx.post(f"{shared_api.url}/chat/completions", json=body, headers=shared_api.headers, timeout=60)
+        chunks = [json.loads(line[6:]) for line in reply.text.splitlines() if line.startswith("data: {")]
+        told = [chunk["prompt_progress"] for chunk in chunks if "prompt_progress" in chunk]
+        return [(progress["total"], progress["processed"]) for progress in told]
+
+    def guess(word: str, padding: int) -> list[tuple[int, int]]:
+        ask("unrelated text " * 30)
+        ask(secret)
+        return ask(f"The password of my diary is {word}{' x' * padding}", return_progress=True)
+
+    for padding in range(180, 320, 10):
+        assert guess("SWORDFISH", padding) == guess("SWARMFISH", padding) != []
 
 
 @pytest.mark.slow
