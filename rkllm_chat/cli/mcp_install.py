@@ -8,9 +8,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..config.editor import plan_entry, write_text
-from ..config.foreign_files import find_target_file, read_foreign_servers
+from ..config.editor import edit_config, plan_entry
+from ..config.foreign_files import MAX_FOREIGN_BYTES, find_target_file, read_foreign_servers
 from ..core.errors import ConfigError, UsageError
+from ..core.file_writes import FileEdit
 from ..core.i18n import load
 from ..core.programs import PROGRAM_NAME, find_program
 from ..core.run_module import run_module
@@ -39,7 +40,8 @@ def install_server(options: argparse.Namespace, serve_options: Sequence[str]) ->
     command, *args = [script, *words] if script else run_module("rkllm_chat", *words)
     entry = {**_FURTHER_KEYS.get(options.into, {}), "command": command, "args": args}
     path, root = find_target_file(options.into)
-    found, _ = plan_entry(path, root, name, entry)
+    with edit_config(path) as edit:
+        found, _ = plan_entry(_read(edit), path, root, name, entry)
     if found == entry:
         print(sanitize_line(f'"{name}" is in {path} already.'))
         return 0
@@ -51,12 +53,21 @@ def install_server(options: argparse.Namespace, serve_options: Sequence[str]) ->
         print(sanitize_line(f"It replaces: {_describe_found(path, name)}"))
     if not options.yes and not confirm("Write it? [y/N] ", "Add --yes."):
         return 1
-    current, text = plan_entry(path, root, name, entry)
-    if current != found:
-        raise ConfigError(f"{path} has changed meanwhile.", "Try again.", path=str(path))
-    write_text(path, text)
+    with edit_config(path) as edit:
+        current, text = plan_entry(_read(edit), path, root, name, entry)
+        if current != found:
+            raise ConfigError(f"{path} has changed meanwhile.", "Try again.", path=str(path))
+        edit.write(text.encode())
     print(sanitize_line(f"Written. Restart {options.into} to use it."))
     return 0
+
+
+def _read(edit: FileEdit) -> str:
+    """Return the text of another program's file, which may have its history too."""
+    try:
+        return edit.read(MAX_FOREIGN_BYTES).decode()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{edit.path}: cannot be read: {error}.", path=edit.path) from None
 
 
 def _describe_found(path: Path, name: str) -> str:

@@ -10,6 +10,7 @@ import hashlib
 import os
 import re
 import shutil
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -203,13 +204,22 @@ def _download(file: _RemoteFile, repository: str, revision: str | None, target: 
 
 @contextmanager
 def _open_locked(path: Path) -> Iterator[BinaryIO]:
-    """Open a file to append to it, which only one process may do."""
-    with path.open("ab") as stream:
+    """Open a file to append to it, which only one process may do. It is no other file by a link."""
+    with open(path, "ab", opener=_open_unlinked) as stream:  # it has no opener
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise StartError(f"{path} is being downloaded by another process.", "Wait for its end.") from None
         yield stream
+
+
+def _open_unlinked(path: str, flags: int) -> int:
+    file = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+    status = os.fstat(file)
+    if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
+        os.close(file)
+        raise StartError(f"{path} is a link or no file.", "Remove it.")
+    return file
 
 
 def _is_whole(path: Path, file: _RemoteFile) -> bool:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..core.errors import ChatError, UsageError
+from ..core.file_writes import create_file
 from ..core.user_paths import expand_home
 
 if TYPE_CHECKING:
@@ -140,10 +141,8 @@ def _new_files(folder: Path, texts: Mapping[str, str]) -> Iterator[None]:
             hint = "Name an empty folder, or one that does not exist yet."
             raise UsageError(f"{folder} is not empty: {shown}.", hint, path=str(folder), got=names[:_MAX_SHOWN_NAMES])
         for name, text in texts.items():
-            mode = 0o600 if name == _CONFIGURATION_FILE else 0o666
-            (folder / name).touch(mode, exist_ok=False)
+            create_file(folder / name, text.encode(), 0o600 if name == _CONFIGURATION_FILE else None)
             written.append(folder / name)
-            (folder / name).write_text(text, encoding="utf-8")
         yield
     except (OSError, ChatError) as error:
         with suppress(OSError):

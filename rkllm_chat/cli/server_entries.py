@@ -34,9 +34,9 @@ def add_to_file(entry: Mapping[str, Any], path: Path, settings: Settings) -> Non
             hint = f"Choose another name, or remove it first: rkllm-chat mcp remove {server.name}"
             text = f'There is a server "{entry["name"]}" already, in {server.source}.'
             raise ConfigError(text, hint, path=server.source)
-    add_server(entry, path)
-    if BOARD_SERVER in settings.servers and entry["name"] != BOARD_SERVER.name:
-        add_server({"name": BOARD_SERVER.name, **describe_entry(BOARD_SERVER)}, path)
+    keeps_board = BOARD_SERVER in settings.servers and entry["name"] != BOARD_SERVER.name
+    further = [{"name": BOARD_SERVER.name, **describe_entry(BOARD_SERVER)}] if keeps_board else []
+    add_server(entry, path, further=further)
     if find_origin(str(path), os.environ) is Origin.PROJECT:
         _accept(str(entry["name"]), str(path))
 

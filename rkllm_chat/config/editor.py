@@ -1,6 +1,8 @@
 """Change servers and settings in a configuration file; all other bytes stay as they are.
 
-The new text is parsed before it is written, so an edit never makes a file invalid.
+The new text is parsed before it is written, so an edit never makes a file invalid. A file is locked, read, checked and
+replaced in one step. Your own configuration may be a symbolic link, as into a repository of dotfiles: its target is
+edited. A file of a folder may not, and no folder on the way to it: it could lead to any file of yours.
 """
 
 from __future__ import annotations
@@ -9,14 +11,14 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager
 from dataclasses import fields, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from ..core.errors import ConfigError
-from ..core.private_files import make_folder
+from ..core.file_writes import FileEdit, LinkError, edit_file
 from ..core.strict_json import build_object
 from .entry_edits import (
     add_json_member,
@@ -27,17 +29,23 @@ from .entry_edits import (
     set_json_member,
     set_toml_key,
 )
-from .files import FOREIGN_SUFFIXES, find_origin, find_own_file, find_single_file, list_config_paths, read_servers
+from .files import (
+    FOREIGN_SUFFIXES,
+    find_origin,
+    find_own_file,
+    find_single_file,
+    find_state_folder,
+    list_config_paths,
+    parse_servers,
+    read_text,
+)
 from .foreign_entries import ROOTS
-from .loader import read_settings
 from .servers import (
     YAML_SUFFIXES,
     SkippedServer,
     decode_server,
     load_document,
     make_slug,
-    read_json_servers,
-    read_toml_servers,
     read_toml_tables,
 )
 from .settings import ServerConfig, Settings, read_toml
@@ -67,36 +75,57 @@ def find_target(scope: str, named: str = "", environment: Mapping[str, str] = os
     return next((path for path in reversed(local) if path.is_file()), DEFAULT_CONFIG_PATH)
 
 
-def add_server(entry: Mapping[str, Any], path: Path, environment: Mapping[str, str] = os.environ) -> None:
+def add_server(
+    entry: Mapping[str, Any],
+    path: Path,
+    environment: Mapping[str, str] = os.environ,
+    further: Sequence[Mapping[str, Any]] = (),
+) -> None:
     """Add a server to a configuration file, which is created if it is missing.
 
     Args:
         entry: The entry with our keys, among them `name`; variables are not expanded.
         path: A TOML or JSON file.
         environment: Environment variables.
+        further: Entries that are added with it, except for those that the file has.
 
     Raises:
         ConfigError: The entry or the file is invalid, or it already has such a server.
     """
     _check_editable(path)
     origin = find_origin(str(path), environment)
+    with edit_config(path, environment) as edit:
+        before = text = read_edited(edit, path)
+        if text and _find_configured(str(entry["name"]), text, path, origin):
+            problem = f'{path}: there is a server "{entry["name"]}" already.'
+            raise ConfigError(problem, "Choose another name.", path=str(path))
+        for added in (entry, *further):
+            if added is entry or not (before and _find_configured(str(added["name"]), before, path, origin)):
+                text = _add_entry(text, added, path, origin)
+        edit.write(text.encode())
+
+
+def _add_entry(text: str, entry: Mapping[str, Any], path: Path, origin: Origin) -> str:
+    """Return the text of a file with another server. Raises ConfigError."""
     is_json = path.suffix in FOREIGN_SUFFIXES  # whose names other programs read, too
     table = {**entry, **({"name": make_slug(str(entry["name"]))} if is_json else {})}
     server = decode_server(table, str(path), f"server {entry['name']}", origin)
-    if path.exists() and _find_configured(str(entry["name"]), path, origin):
-        raise ConfigError(f'{path}: there is a server "{server.name}" already.', "Choose another name.", path=str(path))
-    if not is_json:
-        text = path.read_bytes().decode() if path.exists() else ""
-        line_break = "\r\n" if "\r\n" in text else "\n"
-        gap = line_break * (bool(text.strip()) + bool(text and not text.endswith("\n")))
-        new = text + gap + render_toml_entry(entry).replace("\n", line_break)
-    else:
-        text = path.read_bytes().decode() if path.exists() else '{\n  "mcpServers": {}\n}\n'
-        if not json.loads(blank_comments(text)):
-            text = add_json_member(text, (), "mcpServers", {})
-        values = {_JSON_KEYS.get(key, key): value for key, value in entry.items() if key != "name"}
-        new = add_json_member(text, _find_root(text, path), str(entry["name"]), values)
-    _write_checked(path, new, origin, lambda servers: any(found.name == server.name for found in servers))
+    new = _add_to_json(text, entry, path) if is_json else _add_to_toml(text, entry)
+    return _check_text(path, new, origin, lambda servers: any(found.name == server.name for found in servers))
+
+
+def _add_to_toml(text: str, entry: Mapping[str, Any]) -> str:
+    line_break = "\r\n" if "\r\n" in text else "\n"
+    gap = line_break * (bool(text.strip()) + bool(text and not text.endswith("\n")))
+    return text + gap + render_toml_entry(entry).replace("\n", line_break)
+
+
+def _add_to_json(text: str, entry: Mapping[str, Any], path: Path) -> str:
+    text = text or '{\n  "mcpServers": {}\n}\n'
+    if not json.loads(blank_comments(text)):
+        text = add_json_member(text, (), "mcpServers", {})
+    values = {_JSON_KEYS.get(key, key): value for key, value in entry.items() if key != "name"}
+    return add_json_member(text, _find_root(text, path), str(entry["name"]), values)
 
 
 def remove_server(name: str, path: Path, environment: Mapping[str, str] = os.environ) -> None:
@@ -107,14 +136,13 @@ def remove_server(name: str, path: Path, environment: Mapping[str, str] = os.env
     """
     _check_editable(path)
     origin = find_origin(str(path), environment)
-    try:
-        place, text = _find_place(name, path, origin), path.read_bytes().decode()
+    problem = f'{path}: the entry of server "{name}" cannot be removed'
+    with _naming(problem, f'Remove "{name}" by hand.', path), edit_config(path, environment) as edit:
+        text = read_edited(edit, path)
+        place = _find_place(name, text, path, origin)
         new = remove_json_member(text, place) if isinstance(place, tuple) else remove_toml_entry(text, _index_of(place))
         left = [one for one in _read_all(path, text, origin) if name not in _names_of(one)]
-        _write_checked(path, new, origin, lambda servers: [*servers] == left)
-    except ConfigError as error:
-        text = f'{path}: the entry of server "{name}" cannot be removed: {error.message}'
-        raise ConfigError(text, f'Remove "{name}" by hand.', path=str(path)) from None
+        edit.write(_check_text(path, new, origin, lambda servers: [*servers] == left).encode())
 
 
 def set_enabled(name: str, is_enabled: bool, path: Path, environment: Mapping[str, str] = os.environ) -> None:
@@ -125,44 +153,79 @@ def set_enabled(name: str, is_enabled: bool, path: Path, environment: Mapping[st
     """
     _check_editable(path)
     origin = find_origin(str(path), environment)
-    try:
-        place, text = _find_place(name, path, origin), path.read_bytes().decode()
+    verb = "enabled" if is_enabled else "disabled"
+
+    def is_meant(servers: Sequence[ServerConfig]) -> bool:
+        return any(name in _names_of(one) and one.enabled is is_enabled for one in servers)
+
+    problem = f'{path}: server "{name}" cannot be {verb}'
+    with _naming(problem, "Change its entry by hand.", path), edit_config(path, environment) as edit:
+        text = read_edited(edit, path)
+        place = _find_place(name, text, path, origin)
         if isinstance(place, tuple):
             entry = _find_entry(text, place)
             key = next((one for one in ("disabled", "enabled", "isActive") if one in entry), "disabled")
             new = set_json_member(text, (*place, key), is_enabled != (key == "disabled"))
         else:
             new = set_toml_key(text, _index_of(place), "enabled", is_enabled)
+        edit.write(_check_text(path, new, origin, is_meant).encode())
 
-        def is_meant(servers: Sequence[ServerConfig]) -> bool:
-            return any(name in _names_of(one) and one.enabled is is_enabled for one in servers)
 
-        _write_checked(path, new, origin, is_meant)
+@contextmanager
+def _naming(problem: str, hint: str, path: Path) -> Iterator[None]:
+    """Say of an error in the body what it prevents; a hint of its own stays."""
+    try:
+        yield
     except ConfigError as error:
-        verb = "enabled" if is_enabled else "disabled"
-        text = f'{path}: server "{name}" cannot be {verb}: {error.message}'
-        raise ConfigError(text, "Change its entry by hand.", path=str(path)) from None
+        raise ConfigError(f"{problem}: {error.message}", error.hint or hint, path=str(path)) from None
 
 
-def plan_entry(path: Path, root: str, name: str, entry: Mapping[str, Any]) -> tuple[Any, str]:
+@contextmanager
+def edit_config(path: Path, environment: Mapping[str, str] = os.environ) -> Iterator[FileEdit]:
+    """Open a configuration file, ours or another program's, to read it and write it; meanwhile nobody else edits one.
+
+    Raises:
+        ConfigError: It cannot be written, or is a link in a folder.
+    """
+    try:
+        with edit_file(path, find_state_folder(environment), follows_links=_may_be_link(path, environment)) as edit:
+            yield edit
+    except LinkError as error:
+        text = f"{error.strerror}, and such a file of a folder is not edited: it could lead to any file of yours."
+        raise ConfigError(text, "Edit the file that it leads to, or put a copy in its place.", path=str(path)) from None
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be written: {error.strerror}.", path=str(path)) from None
+
+
+def _may_be_link(path: Path, environment: Mapping[str, str]) -> bool:
+    """Tell whether a file is surely the user's own: at one of the two places for it, or outside of this folder."""
+    if str(path) in list_config_paths(environment)[:2] and path.is_absolute():
+        return True
+    folder = os.path.realpath(path.parent)
+    return path.is_absolute() and os.path.commonpath([folder, here := os.path.realpath(".")]) != here
+
+
+def read_edited(edit: FileEdit, path: Path) -> str:
+    """Return the text of a file that is being edited, with its byte order mark; "" if there is none yet."""
+    return read_text(str(path), edit.open, "utf-8") if edit.exists() else ""
+
+
+def plan_entry(text: str, path: Path, root: str, name: str, entry: Mapping[str, Any]) -> tuple[Any, str]:
     """Compute the text of another program's JSON file with an entry; its comments and all else stay.
 
     Args:
-        path: The file; it may be missing.
+        text: The text of the file; "" if it is missing.
+        path: The file, for errors.
         root: Key of the object of servers, which is added if it is missing.
         name: Name of the server.
         entry: The entry, in the keys of that program.
 
     Returns:
-        The entry that it replaces, or None, and the text, for `write_text`.
+        The entry that it replaces, or None, and the new text.
 
     Raises:
-        ConfigError: The file cannot be read, or not be edited without losing something.
+        ConfigError: The file cannot be edited without losing something.
     """
-    try:
-        text = path.read_bytes().decode() if path.exists() else ""
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: cannot be read: {error}.", path=str(path)) from None
     text = text if text.strip() else "{}\n"
     document = load_document(text, str(path), build_object)
     servers = document.get(root, {}) if isinstance(document, dict) else None
@@ -185,15 +248,15 @@ def _index_of(place: str) -> int:
     return int(place.removeprefix("servers[").removesuffix("]"))
 
 
-def _find_configured(name: str, path: Path, origin: Origin) -> ServerConfig | SkippedServer | None:
+def _find_configured(name: str, text: str, path: Path, origin: Origin) -> ServerConfig | SkippedServer | None:
     skipped: list[SkippedServer] = []
-    entries: list[ServerConfig | SkippedServer] = [*read_servers(str(path), origin, skipped), *skipped]
+    entries: list[ServerConfig | SkippedServer] = [*parse_servers(text, str(path), origin, skipped), *skipped]
     return next((entry for entry in entries if name in (entry.name, entry.original_name)), None)
 
 
-def _find_place(name: str, path: Path, origin: Origin) -> str | tuple[str, ...]:
+def _find_place(name: str, text: str, path: Path, origin: Origin) -> str | tuple[str, ...]:
     """Return where the entry of a server is: "servers[0]" in TOML, the keys in JSON. Raises ConfigError."""
-    entry = _find_configured(name, path, origin)
+    entry = _find_configured(name, text, path, origin)
     if entry is None:
         raise ConfigError("no entry has that name.")
     for root in ROOTS:
@@ -227,16 +290,14 @@ def _find_entry(text: str, keys: tuple[str, ...]) -> Mapping[str, Any]:
 
 def _read_all(path: Path, text: str, origin: Origin) -> list[ServerConfig]:
     """Return the servers that can be used in a text that is meant for a file."""
-    if path.suffix in FOREIGN_SUFFIXES:
-        return read_json_servers(text.removeprefix("\ufeff"), str(path), origin, [])
-    return read_toml_servers(read_toml_tables(text, str(path)), str(path), origin, [])
+    return parse_servers(text, str(path), origin, [])
 
 
-def _write_checked(path: Path, text: str, origin: Origin, is_meant: Callable[[Sequence[ServerConfig]], bool]) -> None:
-    """Write a file if its servers are as meant. Raises ConfigError."""
+def _check_text(path: Path, text: str, origin: Origin, is_meant: Callable[[Sequence[ServerConfig]], bool]) -> str:
+    """Return a text for a file if its servers are as meant. Raises ConfigError."""
     if not is_meant(_read_all(path, text, origin)):
         raise ConfigError("the file is written in a way that cannot be edited here.", path=str(path))
-    write_text(path, text)
+    return text
 
 
 def save_setting(table: str, key: str, value: Any, path: Path, environment: Mapping[str, str] = os.environ) -> None:
@@ -255,16 +316,17 @@ def save_setting(table: str, key: str, value: Any, path: Path, environment: Mapp
     hint, origin = f"Set {key} in [{table}] by hand.", find_origin(str(path), environment)
     if path.suffix in FOREIGN_SUFFIXES:
         raise ConfigError(f"{path}: only TOML files can be edited.", hint, path=str(path))
-    text = path.read_bytes().decode() if path.exists() and read_settings(path, environment, origin) else ""
-    before = read_toml(text, str(path), environment, origin, skips=True)
-    part: Any = getattr(before, table, before)
-    default = {field.name: field.default for field in fields(part)}[key]
-    edited = replace(part, **{key: default if value is None else value})
-    expected = edited if part is before else replace(before, **{table: edited})
-    for new in _list_edits(text, table, key, value):
-        if _parses_to(new, expected, path, environment, origin):
-            write_text(path, new)
-            return
+    with edit_config(path, environment) as edit:
+        text = read_edited(edit, path)
+        before = read_toml(text, str(path), environment, origin, skips=True)
+        part: Any = getattr(before, table, before)
+        default = {field.name: field.default for field in fields(part)}[key]
+        edited = replace(part, **{key: default if value is None else value})
+        expected = edited if part is before else replace(before, **{table: edited})
+        for new in _list_edits(text, table, key, value):
+            if _parses_to(new, expected, path, environment, origin):
+                edit.write(new.encode())
+                return
     raise ConfigError(f"{path}: {table}.{key} cannot be changed.", hint, path=str(path))
 
 
@@ -299,24 +361,3 @@ def _parses_to(text: str, expected: Settings, path: Path, environment: Mapping[s
         return read_toml(text, str(path), environment, origin, skips=True) == expected
     except ConfigError:
         return False
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a file atomically; it keeps its mode, and a new one can be read by its user alone.
-
-    Raises:
-        ConfigError: The file cannot be written.
-    """
-    path = path.resolve()
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        make_folder(path.parent)
-        temporary.touch(mode=0o600)
-        temporary.write_bytes(text.encode())
-        temporary.chmod(path.stat().st_mode & 0o777 if path.exists() else 0o600)
-        temporary.replace(path)
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be written: {error.strerror}.", path=str(path)) from None
-    finally:
-        with suppress(OSError):  # the folder may be on a read-only file system, or no folder
-            temporary.unlink(missing_ok=True)

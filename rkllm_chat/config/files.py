@@ -7,7 +7,7 @@ files completely for the chat.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from ..core.errors import ConfigError, ServerNotFoundError
 from .servers import (
@@ -102,7 +102,14 @@ def read_servers(path: str, origin: Origin, skipped: list[SkippedServer] | None 
     Raises:
         ConfigError: The file is unreadable or invalid.
     """
-    text = read_text(path)
+    return parse_servers(read_text(path), path, origin, skipped)
+
+
+def parse_servers(
+    text: str, path: str, origin: Origin, skipped: list[SkippedServer] | None = None
+) -> list[ServerConfig]:
+    """Return the servers of a text that a file has or will have, as `read_servers`."""
+    text = text.removeprefix("\ufeff")
     unusable: list[SkippedServer] | None = None if skipped is None else []
     if path.endswith(FOREIGN_SUFFIXES):
         servers = read_json_servers(text, path, origin, unusable)
@@ -169,27 +176,32 @@ def find_origin(path: str, environment: Mapping[str, str]) -> Origin:
     return Origin.OTHER_PROGRAM if path.endswith(_SHARED_FILE) else Origin.USER
 
 
-def read_text(path: str) -> str:
+def _open_without_waiting(path: str, flags: int) -> int:
+    """Open a file; wait for no content of a regular one, such as /proc/kmsg, to which a link of a folder may lead."""
+    return os.open(path, flags | (os.O_NONBLOCK if os.path.isfile(path) else 0))
+
+
+def read_text(path: str, opener: Callable[[str, int], int] = _open_without_waiting, encoding: str = "utf-8-sig") -> str:
     """Read a configuration file, up to the size limit.
+
+    Args:
+        path: The file.
+        opener: Opens it, as for the built-in `open`.
+        encoding: "utf-8" keeps a byte order mark.
 
     Raises:
         ConfigError: The file is missing, too large, not UTF-8, or writable by other users.
     """
     try:
-        with open(path, "rb", opener=_open_without_waiting) as file:
+        with open(path, "rb", opener=opener) as file:
             _check_owner(os.fstat(file.fileno()), path)
             data = file.read(MAX_FILE_BYTES + 1) or b""
         check_size(data, path)
-        return data.decode("utf-8-sig")
+        return data.decode(encoding)
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}.", "Check the path.", path=path) from None
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: not UTF-8 (byte {error.start}).", "Save it as UTF-8.", path=path) from None
-
-
-def _open_without_waiting(path: str, flags: int) -> int:
-    """Open a file; wait for no content of a regular one, such as /proc/kmsg, to which a link of a folder may lead."""
-    return os.open(path, flags | (os.O_NONBLOCK if os.path.isfile(path) else 0))
 
 
 def _check_owner(status: os.stat_result, path: str) -> None:

@@ -58,7 +58,7 @@ TARGETS: dict[str, tuple[tuple[str, ...], str]] = {
 """Programs that servers can be written to -> the user's files, and the key of the servers in them."""
 _MOVED = {".config": "XDG_CONFIG_HOME", ".codex": "CODEX_HOME", ".copilot": "COPILOT_HOME"}
 """Folders below the home folder -> variables that name another one."""
-_MAX_BYTES = 32 << 20
+MAX_FOREIGN_BYTES = 32 << 20
 """Claude Code keeps its history in the file, too."""
 
 
@@ -137,7 +137,7 @@ def _read_file(path: Path) -> tuple[ForeignFile, str]:
     """Return the servers of a file, none of a settings file without them, and its text."""
     try:
         with path.open("rb") as file:
-            text = file.read(_MAX_BYTES).decode("utf-8-sig")
+            text = file.read(MAX_FOREIGN_BYTES).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: cannot be read: {error}.", path=str(path)) from None
     if path.suffix == ".toml":

@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from ..core.errors import ConfigError
-from ..core.private_files import make_folder, open_folder, read_private, replace_private
+from ..core.file_writes import lock_edits, replace_in_folder
+from ..core.private_files import make_folder, open_folder, read_private
 from ..core.programs import PROGRAM_NAME, find_program
 from ..core.working_folder import find_working_folder
 from .files import TRUST_VARIABLE
@@ -160,8 +162,23 @@ class TrustStore:
     """
 
     def __init__(self, state: str | None) -> None:
+        self._state = state
         self._folder = os.path.join(state, _DIRECTORY_NAME) if state is not None else None
         self._memory = _UNSAVED.setdefault(state, {}) if state is not None else dict[str, dict[str, Any]]()
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Keep other processes from changing any record between reading one and writing it.
+
+        Raises:
+            ConfigError: Another process holds the lock for too long.
+        """
+        try:
+            with lock_edits(self._state) if self._state is not None else nullcontext():
+                yield
+        except TimeoutError as error:
+            text = f"What you have decided cannot be stored: {error.filename}: {error.strerror}."
+            raise ConfigError(text, "Check whether another chat hangs.", path=error.filename) from None
 
     def has_records(self) -> bool:
         """Return whether any record may exist."""
@@ -183,11 +200,12 @@ class TrustStore:
             values: Everything that decides what runs; stored as a keyed hash, since it may contain secrets.
             reach: What the process may access.
         """
-        if (key := self._read_key()) is None:
-            key = os.urandom(32)
-            self.write_file(_KEY_FILE, {"key": key.hex()})
-        accepted = {"accepted": _hash_with_key(key, values), "reach": dict(reach)}
-        self.write_record(server, {**self.read_record(server), **accepted})
+        with self.lock():
+            if (key := self._read_key()) is None:
+                key = os.urandom(32)
+                self.write_file(_KEY_FILE, {"key": key.hex()})
+            accepted = {"accepted": _hash_with_key(key, values), "reach": dict(reach)}
+            self.write_record(server, {**self.read_record(server), **accepted})
 
     def _read_key(self) -> bytes | None:
         """Return the key of the hashes; None before the first acceptance."""
@@ -222,12 +240,13 @@ class TrustStore:
 
     def change_rule(self, action: str, pattern: str) -> None:
         """Store a rule for the current directory: "allow" or "deny" a pattern, or "forget" it."""
-        before = self.read_rules()
-        rules = {kind: [rule for rule in patterns if rule != pattern] for kind, patterns in before.items()}
-        if action in rules:
-            rules[action].append(pattern)
-        if rules != before:
-            self.write_rules(rules)
+        with self.lock():
+            before = self.read_rules()
+            rules = {kind: [rule for rule in patterns if rule != pattern] for kind, patterns in before.items()}
+            if action in rules:
+                rules[action].append(pattern)
+            if rules != before:
+                self.write_rules(rules)
 
     def read_file(self, name: str) -> dict[str, Any]:
         """Return the JSON object in a file of the store; empty if it is missing or damaged.
@@ -250,15 +269,17 @@ class TrustStore:
         return record if isinstance(record, dict) else {}
 
     def write_file(self, name: str, record: dict[str, Any]) -> None:
-        """Replace a file atomically; if that fails, keep the record in memory until the program ends."""
-        from pathlib import Path  # 4 ms, which reading need not spend
+        """Replace a file atomically; if that fails, keep the record in memory until the program ends.
 
+        Under `lock`, if the record depends on what was stored.
+        """
+        data = json.dumps(record, ensure_ascii=False, indent=1).encode(errors="surrogatepass")
         try:
             if self._folder is None:
                 raise OSError
-            make_folder(folder := Path(self._folder))
-            with open_folder(folder):
-                replace_private(folder / name, json.dumps(record, ensure_ascii=False, indent=1), is_durable=True)
+            make_folder(self._folder)
+            with open_folder(self._folder) as folder:
+                replace_in_folder(folder, name, data)
             self._memory.pop(name, None)
         except OSError:
             self._memory[name] = record

@@ -167,10 +167,11 @@ def is_approved(prompt: PromptFile, store: TrustStore) -> bool:
 
 def approve_prompt(prompt: PromptFile, store: TrustStore) -> None:
     """Record that the user approved a prompt of this folder in its present form."""
-    approved = store.read_file(_record_name()).get("prompts")
-    approved = approved if isinstance(approved, dict) else {}
-    prompts = {**approved, prompt.name: _fingerprint(prompt)}
-    store.write_file(_record_name(), {"folder": find_working_folder(), "prompts": prompts})
+    with store.lock():
+        approved = store.read_file(_record_name()).get("prompts")
+        approved = approved if isinstance(approved, dict) else {}
+        prompts = {**approved, prompt.name: _fingerprint(prompt)}
+        store.write_file(_record_name(), {"folder": find_working_folder(), "prompts": prompts})
 
 
 def expand_command(line: str, store: TrustStore, environment: Mapping[str, str] = os.environ) -> str:

@@ -17,10 +17,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..core.errors import ConfigError
-from ..core.private_files import explain_open_error, make_folder, read_private, replace_private
+from ..core.file_writes import lock_edits, replace_file
+from ..core.private_files import explain_open_error, make_folder, read_private
 from ..core.programs import PACKAGE_RUNNERS
 from ..core.strict_json import build_object
-from .files import find_own_folder
+from .files import find_own_folder, find_state_folder
 from .servers import ServerConfig
 from .value_checks import MAX_FILE_BYTES, check_size, decode_table, parse_document
 
@@ -100,18 +101,18 @@ def save_allowance(allowance: Allowance, environment: Mapping[str, str] = os.env
     Raises:
         ConfigError: The file cannot be read or written.
     """
-    from pathlib import Path
-
-    path, key = Path(find_own_rules(environment)), (allowance.server, allowance.file)
-    tables = _read_own(environment)
-    rows = [row for row in tables.get("allowed", ()) if (row.get("server"), row.get("file")) != key]
-    if allowance.write or allowance.network:
-        rows.append({name: value for name, value in vars(allowance).items() if value})
+    path, key = find_own_rules(environment), (allowance.server, allowance.file)
     try:
-        make_folder(path.parent)
-        replace_private(path, json.dumps({**tables, "allowed": rows}, ensure_ascii=False, indent=1) + "\n")
+        with lock_edits(find_state_folder(environment)):
+            tables = _read_own(environment)
+            rows = [row for row in tables.get("allowed", ()) if (row.get("server"), row.get("file")) != key]
+            if allowance.write or allowance.network:
+                rows.append({name: value for name, value in vars(allowance).items() if value})
+            make_folder(os.path.dirname(path))
+            text = json.dumps({**tables, "allowed": rows}, ensure_ascii=False, indent=1) + "\n"
+            replace_file(path, text.encode(errors="surrogatepass"))
     except OSError as error:
-        raise ConfigError(f"{path} cannot be written: {error.strerror}.", path=str(path)) from None
+        raise ConfigError(f"{path} cannot be written: {error.strerror}.", path=path) from None
 
 
 def _read_shipped() -> list[KnownServer]:

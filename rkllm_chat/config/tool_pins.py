@@ -89,21 +89,33 @@ class ToolPins:
         The first time that the server is offered more, its new tools are pinned. For trusted servers, update the pins
         silently and return nothing.
         """
+        unasked, held = self._review(tools)
+        if unasked is not None:
+            with self._trust_store.lock():
+                unasked, held = self._review(tools)  # another chat may have met the server meanwhile
+                if unasked is not None:
+                    self._pin(unasked)
+        return held
+
+    def _review(self, tools: Mapping[str, Told]) -> tuple[Mapping[str, Told] | None, dict[str, Held]]:
+        """Return the tools that are pinned without a question, None for no change, and those that are quarantined."""
         record, pins = self._read()
         if may_change_tools(self._server):
-            if pins is not None and _compare(pins, tools):
-                self.pin_tools(tools)
-            return {}
-        if pins is None and tools:
-            self.pin_tools(tools)
-        held = {} if pins is None else _compare(pins, tools)
-        if pins is not None and not self._offers.issubset(record.get("offered", ())):
-            self.pin_tools({name: tools[name] for name, why in held.items() if why == "new"})
-            held = {name: why for name, why in held.items() if why == "changed"}
-        return held
+            return (tools if pins is not None and _compare(pins, tools) else None), {}
+        if pins is None:
+            return tools or None, {}
+        held = _compare(pins, tools)
+        if self._offers.issubset(record.get("offered", ())):
+            return None, held
+        new = {name: tools[name] for name, why in held.items() if why == "new"}
+        return new, {name: why for name, why in held.items() if why == "changed"}
 
     def pin_tools(self, tools: Mapping[str, Told]) -> None:
         """Pin the tools as they are now."""
+        with self._trust_store.lock():
+            self._pin(tools)
+
+    def _pin(self, tools: Mapping[str, Told]) -> None:
         record, pins = self._read()
         pins = {**(pins or {}), **{name: _make_pin(fields) for name, fields in tools.items()}}
         pins = _limit_texts({name: pin for name, pin in pins.items() if isinstance(pin, dict)})

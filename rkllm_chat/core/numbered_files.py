@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import os
 import re
-from contextlib import suppress
 
 from .errors import UsageError
+from .file_writes import create_file
 
 _MAX_FILE_NUMBER = 10_000
 
@@ -28,22 +28,17 @@ def write_numbered_file(folder: str, name: str, media_type: str, data: bytes) ->
     """
     from mimetypes import guess_extension
 
-    folder = os.path.abspath(os.path.expanduser(folder))  # noqa: PTH100, PTH111
+    folder = os.path.abspath(os.path.expanduser(folder))
     stem = re.sub(r"[^\w.-]+", "_", name).strip("._") or "data"
     suffix = (guess_extension(media_type) if media_type else None) or ".bin"
     try:
-        os.makedirs(folder, exist_ok=True)  # noqa: PTH103
+        os.makedirs(folder, exist_ok=True)
         for number in range(1, _MAX_FILE_NUMBER):
-            path = os.path.join(folder, f"{stem}-{number}{suffix}")  # noqa: PTH118
+            path = os.path.join(folder, f"{stem}-{number}{suffix}")
             try:
-                with open(path, "xb") as file:  # noqa: PTH123
-                    file.write(data)
+                create_file(path, data, None)
             except FileExistsError:
                 continue
-            except OSError:
-                with suppress(OSError):
-                    os.unlink(path)  # noqa: PTH108
-                raise
             return path
     except OSError as error:
         raise UsageError(f"{error.filename or folder} cannot be written: {error.strerror}.", path=folder) from None

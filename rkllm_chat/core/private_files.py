@@ -9,10 +9,8 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from pathlib import Path
+AnyPath = str | os.PathLike[str]
 
 _APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -22,7 +20,7 @@ class NotOwnedError(OSError):
     """The path exists but is not a regular file or directory owned by this user."""
 
 
-def make_folder(path: Path) -> None:
+def make_folder(path: AnyPath) -> None:
     """Create a directory and its missing parents, all with mode 0700.
 
     `mkdir(parents=True)` would leave the mode of the parents to the umask.
@@ -30,13 +28,20 @@ def make_folder(path: Path) -> None:
     Raises:
         OSError: A directory cannot be created.
     """
-    missing = [folder for folder in (path, *path.parents) if not os.path.lexists(folder)]
+    folder, missing = os.fspath(path), list[str]()
+    while folder and not os.path.lexists(folder):
+        missing.append(folder)
+        folder = os.path.dirname(folder)
     for folder in reversed(missing):
-        folder.mkdir(mode=0o700, exist_ok=True)
+        try:
+            os.mkdir(folder, 0o700)
+        except FileExistsError:  # another process is creating it
+            if not os.path.isdir(folder):
+                raise
 
 
 @contextmanager
-def open_folder(path: Path | str) -> Iterator[int]:
+def open_folder(path: AnyPath) -> Iterator[int]:
     """Open a directory for calls relative to its descriptor, and remove access rights of others.
 
     Raises:
@@ -50,7 +55,7 @@ def open_folder(path: Path | str) -> Iterator[int]:
         os.close(folder)
 
 
-def open_private(path: Path | str, flags: int = _APPEND) -> int:
+def open_private(path: AnyPath, flags: int = _APPEND) -> int:
     """Open a regular file of this user; create it if missing and `flags` allow it.
 
     Returns:
@@ -68,7 +73,7 @@ def open_private(path: Path | str, flags: int = _APPEND) -> int:
     return file
 
 
-def read_private(path: Path | str, max_bytes: int) -> bytes:
+def read_private(path: AnyPath, max_bytes: int) -> bytes:
     """Read a regular file of this user, at most `max_bytes`; a pipe in its place is never waited for.
 
     Raises:
@@ -78,28 +83,7 @@ def read_private(path: Path | str, max_bytes: int) -> bytes:
         return file.read(max_bytes)
 
 
-def replace_private(path: Path, text: str, is_durable: bool = False) -> None:
-    """Replace the content of a file of this user atomically.
-
-    Args:
-        path: The file.
-        text: Its new content.
-        is_durable: Wait until the disk has it, so that the file is whole after a loss of power.
-
-    Raises:
-        OSError: The file cannot be written.
-    """
-    temporary = path.with_name(f"{path.name}.{os.getpid()}")
-    opened = open_private(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    with os.fdopen(opened, "w", encoding="utf-8", errors="surrogatepass") as file:
-        file.write(text)
-        file.flush()
-        if is_durable:
-            os.fsync(opened)
-    temporary.replace(path)
-
-
-def ensure_private(file: int, path: Path | str, kind: int) -> None:
+def ensure_private(file: int, path: AnyPath, kind: int) -> None:
     """Check type and owner of an open file and remove access rights of others.
 
     Args:

@@ -28,7 +28,8 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ..core.errors import StartError, UsageError
-from ..core.private_files import make_folder, open_private
+from ..core.file_writes import lock_edits, replace_file
+from ..core.private_files import make_folder, read_private
 from ..core.sanitize import shorten_line
 from .http_limits import SessionLimit, TimedProtocol
 
@@ -69,13 +70,14 @@ def load_token(path: Path) -> str:
         OSError: The file cannot be read or created.
     """
     make_folder(path.parent)
-    with os.fdopen(open_private(path, os.O_RDWR | os.O_CREAT), "r+", encoding="ascii", errors="replace") as file:
-        token = file.read(_MAX_TOKEN_CHARS)
+    with lock_edits(path.parent):  # two servers that start at once have one token
+        try:
+            token = read_private(path, _MAX_TOKEN_CHARS).decode("ascii", errors="replace")
+        except FileNotFoundError:
+            token = ""
         if len(token) < _MIN_TOKEN_CHARS or not TOKEN_PATTERN.fullmatch(token):
             token = make_token()
-            file.seek(0)
-            file.truncate()
-            file.write(token)
+            replace_file(path, token.encode())
     return token
 
 

@@ -6,17 +6,19 @@ Only names and numbers are stored. A file that is damaged or cannot be written i
 
 from __future__ import annotations
 
-import contextlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..core.private_files import read_private, replace_private
+from ..core.file_writes import lock_edits, replace_file
+from ..core.private_files import read_private
 
 MAX_FIGURES = 100
 MAX_TOOLS = 1000
 _MAX_FILE_BYTES = 256 * 1024
+_LOCK_S = 2.0
+"""A figure is not worth a longer wait of a chat."""
 
 
 class Measurements:
@@ -40,8 +42,7 @@ class Measurements:
 
     def write_value(self, kind: str, name: str, value: object) -> None:
         """Store a figure or a list of figures; only the MAX_FIGURES most recent entries are retained."""
-        figures = _move_to_end(_read_object(self._path), f"{kind} {name}", value, MAX_FIGURES)
-        _write_object(self._path, figures)
+        _change_object(self._path, lambda figures: _move_to_end(figures, f"{kind} {name}", value, MAX_FIGURES))
 
 
 class ToolUsage:
@@ -49,10 +50,7 @@ class ToolUsage:
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
-        counts = _read_object(path) if path else {}
-        self._counts: dict[str, int] = {
-            name: count for name, count in counts.items() if type(count) is int and count > 0
-        }
+        self._counts = _valid_counts(_read_object(path)) if path else {}
 
     @property
     def counts(self) -> Mapping[str, int]:
@@ -63,8 +61,12 @@ class ToolUsage:
         """Count a call. Only the MAX_TOOLS most recently used tools are stored."""
         if self._path is None:
             return
-        self._counts = _move_to_end(self._counts, name, self._counts.get(name, 0) + 1, MAX_TOOLS)
-        _write_object(self._path, self._counts)
+
+        def count(stored: Mapping[str, Any]) -> dict[str, int]:
+            counts = _valid_counts(stored) if stored else self._counts
+            return _move_to_end(counts, name, counts.get(name, 0) + 1, MAX_TOOLS)
+
+        self._counts = _change_object(self._path, count)
 
     def clear(self) -> int:
         """Delete all counts.
@@ -96,6 +98,19 @@ def _move_to_end(entries: Mapping[str, Any], key: str, value: Any, limit: int) -
     return dict([*others, (key, value)][-limit:])
 
 
-def _write_object(path: Path, entries: Mapping[str, Any]) -> None:
-    with contextlib.suppress(OSError):
-        replace_private(path, json.dumps(entries, ensure_ascii=False).replace(', "', ',\n"'))
+def _valid_counts(entries: Mapping[str, Any]) -> dict[str, int]:
+    return {name: count for name, count in entries.items() if type(count) is int and count > 0}
+
+
+def _change_object(path: Path, change: Callable[[Mapping[str, Any]], dict[str, Any]]) -> dict[str, Any]:
+    """Change the object in a file while no other chat does; return what it is now, also if it cannot be written."""
+    if not path.parent.is_dir():
+        return change({})
+    try:
+        with lock_edits(path.parent, _LOCK_S):
+            entries = change(_read_object(path))
+            text = json.dumps(entries, ensure_ascii=False).replace(', "', ',\n"')
+            replace_file(path, text.encode(errors="surrogatepass"), is_durable=False)
+    except OSError:
+        return change(_read_object(path))
+    return entries

@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import hashlib
 import io
-import os
 import re
 import shutil
 import tempfile
 import threading
 import warnings
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,6 +23,7 @@ from typing import TYPE_CHECKING
 from typing_extensions import Self
 
 from ..core.errors import ConfigError, UsageError
+from ..core.file_writes import replace_file
 from ..core.i18n import Words
 from ..core.messages import Media, MediaKind
 from ..core.private_files import make_folder
@@ -183,15 +182,7 @@ def write_media_file(path: Path, data: bytes) -> Path:
     if path.is_file():
         return path
     make_folder(path.parent)
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent)  # mode 0600
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-        Path(temporary).replace(path)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(temporary)  # noqa: PTH108
-        raise
+    replace_file(path, data)
     return path
 
 

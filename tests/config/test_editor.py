@@ -52,7 +52,7 @@ def test_what_is_added_is_read_back(server: ServerConfig, tmp_path: Path) -> Non
     path = tmp_path / "mcp_config.toml"
     path.write_text(THREE.rstrip("\n"), encoding="utf-8")
     started = {"url": server.url} if server.url else {"command": server.command, "args": [*server.args]}
-    add_server({"name": server.name, **started}, path, {})
+    add_server({"name": server.name, **started}, path, {"HOME": str(tmp_path)})
     text = path.read_text(encoding="utf-8")
     assert text.startswith(THREE.rstrip("\n"))
     found = read_toml(text, "", {}).servers[-1]
@@ -74,10 +74,10 @@ def test_a_server_is_taken_out_and_the_rest_stays(name: str, left: str, tmp_path
     path = tmp_path / "mcp_config.toml"
     path.write_text(THREE, encoding="utf-8")
     path.chmod(0o600)
-    remove_server(name, path, {})
+    remove_server(name, path, {"HOME": str(tmp_path)})
     assert path.read_text(encoding="utf-8") == left
     assert path.stat().st_mode & 0o777 == 0o600
-    assert [one.name for one in tmp_path.iterdir()] == ["mcp_config.toml"]
+    assert [one.name for one in tmp_path.iterdir() if one.is_file()] == ["mcp_config.toml"]
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_what_cannot_be_taken_out_is_left_as_it_is(name: str, text: str, file: s
     path = tmp_path / file
     path.write_text(text, encoding="utf-8")
     with pytest.raises(ConfigError, match=name):
-        remove_server(name, path, {})
+        remove_server(name, path, {"HOME": str(tmp_path)})
     assert path.read_text(encoding="utf-8") == text
 
 
@@ -134,14 +134,14 @@ SETTINGS = (
 def test_a_setting_is_written_and_the_rest_stays(key: str, value: object, old: str, new: str, tmp_path: Path) -> None:
     path, (table, _, name) = tmp_path / "config.toml", key.partition(".")
     path.write_bytes(SETTINGS.encode())
-    save_setting(table, name, value, path, {})
+    save_setting(table, name, value, path, {"HOME": str(tmp_path)})
     assert path.read_bytes().decode() == (SETTINGS.replace(old, new, 1) if old else SETTINGS)
 
 
 def test_the_first_setting_creates_a_private_file(tmp_path: Path) -> None:
     path = tmp_path / "new" / "config.toml"
     for key, value in (("top_k", 3), ("seed", 4)):
-        save_setting("generation", key, value, path, {})
+        save_setting("generation", key, value, path, {"HOME": str(tmp_path)})
     assert path.read_text(encoding="utf-8") == "[generation]\nseed = 4\ntop_k = 3\n"
     assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
 
@@ -149,7 +149,7 @@ def test_the_first_setting_creates_a_private_file(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_made_is_an_error_with_its_reason(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(ConfigError, match=r"config\.toml cannot be written: Not a directory"):
-        save_setting("generation", "top_k", 3, tmp_path / "file/new/config.toml", {})
+        save_setting("generation", "top_k", 3, tmp_path / "file/new/config.toml", {"HOME": str(tmp_path)})
 
 
 @pytest.mark.parametrize(
@@ -241,11 +241,11 @@ def test_an_added_server_follows_the_style_of_its_file_and_can_be_removed(
     name: str, before: str, after: str, tmp_path: Path
 ) -> None:
     path = tmp_path / name
-    assert edit(path, before, lambda path: add_server(NEW, path, {})) == after
+    assert edit(path, before, lambda path: add_server(NEW, path, {"HOME": str(tmp_path)})) == after
     with pytest.raises(ConfigError, match='a server "new" already'):
-        add_server(NEW, path, {})
+        add_server(NEW, path, {"HOME": str(tmp_path)})
     assert path.read_bytes().decode() == after
-    remove_server("new", path, {})
+    remove_server("new", path, {"HOME": str(tmp_path)})
     left = path.read_bytes().decode()
     if name == "c.json" and before != ADDITIONS["no server yet"][1]:
         assert left == before
@@ -255,7 +255,7 @@ def test_an_added_server_follows_the_style_of_its_file_and_can_be_removed(
 
 def test_a_name_of_another_program_is_kept_in_json(tmp_path: Path) -> None:
     path = tmp_path / "c.json"
-    add_server({"name": "My Weather", "command": "x"}, path, {})
+    add_server({"name": "My Weather", "command": "x"}, path, {"HOME": str(tmp_path)})
     [server] = read_settings(path, {}).servers
     assert (server.name, server.original_name) == ("My-Weather", "My Weather")
 
@@ -263,9 +263,9 @@ def test_a_name_of_another_program_is_kept_in_json(tmp_path: Path) -> None:
 def test_a_missing_file_is_made_for_its_user_alone(tmp_path: Path) -> None:
     for name in ("new/c.toml", "new/c.json"):
         path = tmp_path / name
-        add_server(NEW, path, {})
+        add_server(NEW, path, {"HOME": str(tmp_path)})
         assert path.stat().st_mode & 0o777 == 0o600
-        set_enabled("new", False, path, {})
+        set_enabled("new", False, path, {"HOME": str(tmp_path)})
         assert not read_settings(path, {"TOKEN": "x"}).servers[0].enabled
 
 
@@ -289,7 +289,7 @@ REMOVALS = {
 
 @pytest.mark.parametrize(("before", "server", "after"), REMOVALS.values(), ids=REMOVALS)
 def test_a_server_is_taken_out_of_json_and_the_rest_stays(before: str, server: str, after: str, tmp_path: Path) -> None:
-    assert edit(tmp_path / "c.json", before, lambda path: remove_server(server, path, {})) == after
+    assert edit(tmp_path / "c.json", before, lambda path: remove_server(server, path, {"HOME": str(tmp_path)})) == after
 
 
 SWITCHES = {
@@ -327,8 +327,8 @@ def test_a_server_is_disabled_and_enabled_by_one_key(
     name: str, before: str, server: str, after: str, tmp_path: Path
 ) -> None:
     path = tmp_path / name
-    assert edit(path, before, lambda path: set_enabled(server, False, path, {})) == after
-    set_enabled(server, True, path, {})
+    assert edit(path, before, lambda path: set_enabled(server, False, path, {"HOME": str(tmp_path)})) == after
+    set_enabled(server, True, path, {"HOME": str(tmp_path)})
     assert path.read_bytes().decode() == after.replace("true", "false").replace(
         "enabled = false", "enabled = true"
     ).replace('"enabled": false', '"enabled": true')
@@ -336,7 +336,7 @@ def test_a_server_is_disabled_and_enabled_by_one_key(
 
 def test_a_comment_above_the_next_entry_stays_and_subtables_go(tmp_path: Path) -> None:
     text = THREE.replace('\n[[servers]]\nname = "three"', '\n# the third\n[[servers]]\nname = "three"')
-    left = edit(tmp_path / "c.toml", text, lambda path: remove_server("two", path, {}))
+    left = edit(tmp_path / "c.toml", text, lambda path: remove_server("two", path, {"HOME": str(tmp_path)}))
     assert left == text[: text.index('[[servers]]\nname = "two"')] + text[text.index("# the third") :]
 
 
@@ -345,5 +345,5 @@ def test_a_file_that_cannot_be_read_is_not_written(text: str, tmp_path: Path) ->
     path = tmp_path / "c.json"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(ConfigError):
-        add_server(NEW, path, {})
+        add_server(NEW, path, {"HOME": str(tmp_path)})
     assert path.read_text(encoding="utf-8") == text

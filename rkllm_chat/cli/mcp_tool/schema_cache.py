@@ -37,13 +37,12 @@ def save_tools(path: str, tools: Sequence[Mapping[str, Any]]) -> None:
     data = json.dumps(cached, ensure_ascii=False).encode("utf-8", errors="replace")
     if len(data) > _MAX_CACHE_BYTES or _read_bytes(path) == data:
         return
-    from pathlib import Path
-
-    from ...core.private_files import make_folder, replace_private
+    from ...core.file_writes import replace_file
+    from ...core.private_files import make_folder
 
     try:
-        make_folder(Path(path).parent)
-        replace_private(Path(path), data.decode())
+        make_folder(os.path.dirname(path))
+        replace_file(path, data, is_durable=False)
     except OSError:
         return
 

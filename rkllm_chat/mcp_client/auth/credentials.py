@@ -10,7 +10,6 @@ import fcntl
 import hashlib
 import logging
 import os
-import secrets
 import stat
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -23,13 +22,13 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ...config.settings import ServerConfig
 from ...core.errors import AuthError
+from ...core.file_writes import replace_in_folder
 from ...core.private_files import ensure_private, make_folder, open_folder
 
 _LOCK_S = 30.0
 _LOCK_POLL_S = 0.05
 MAX_FILE_BYTES = 1 << 20
 _READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-_CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _LOCK_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 _RENEW_EARLY_S = 10.0
 
@@ -174,23 +173,9 @@ class CredentialFile:
         try:
             make_folder(self._folder)
             with open_folder(self._folder) as folder:
-                self._write(folder, login.model_dump_json(exclude_none=True).encode())
+                replace_in_folder(folder, self._name, login.model_dump_json(exclude_none=True).encode())
         except OSError as error:
             self._use_memory(error, login)
-
-    def _write(self, folder: int, content: bytes) -> None:
-        temporary = f".{self._name}.{secrets.token_hex(8)}"
-        try:
-            with os.fdopen(os.open(temporary, _CREATE_FLAGS, 0o600, dir_fd=folder), "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, self._name, src_dir_fd=folder, dst_dir_fd=folder)
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(temporary, dir_fd=folder)
-            raise
-        os.fsync(folder)
 
     def remove(self) -> bool:
         """Delete the file; return whether there was a login. Raises AuthError if it cannot be deleted."""

@@ -6,6 +6,9 @@ import os
 import stat
 from collections.abc import Mapping, Sequence
 
+from ...core.file_writes import replace_file
+from ...core.private_files import make_folder
+
 _MAX_BYTES = 64 << 20
 
 
@@ -18,14 +21,11 @@ def create_kept_files(files: Mapping[str, Sequence[str]]) -> None:
         OSError: A folder or file cannot be created.
     """
     for path, sources in files.items():
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        make_folder(os.path.dirname(path))
         if os.path.lexists(path):
             continue
         if data := next(filter(None, map(_read_regular, sources)), b""):
-            temporary = f"{path}.{os.getpid()}"
-            with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-                file.write(data)
-            os.replace(temporary, path)
+            replace_file(path, data)
 
 
 def _read_regular(path: str) -> bytes:

@@ -17,13 +17,15 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 
 from ...config.files import list_config_paths
+from ...core.file_writes import create_file
+from ...core.private_files import make_folder
 from ..roots import is_within
 
 _GIT_FILES = ("config", "config.worktree", "commondir", "hooks", "modules")
 """What git reads from a repository and that names programs which it runs, as far as it exists."""
 _PACKAGE = "rkllm_chat"
 _JSON = ".json"
-_EMPTY_CONFIG = '{"mcpServers": {}}\n'
+_EMPTY_CONFIG = b'{"mcpServers": {}}\n'
 
 
 def find_missing(writable: list[str], own_folders: Iterable[str]) -> list[str]:
@@ -43,10 +45,9 @@ def create_missing(paths: Iterable[str]) -> None:
     """Create files and folders; a file is a configuration without servers."""
     for path in paths:
         with suppress(FileExistsError):  # another server is started at the same time
-            os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+            make_folder(os.path.dirname(path))
             if path.endswith(_JSON):
-                with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-                    file.write(_EMPTY_CONFIG)
+                create_file(path, _EMPTY_CONFIG)
             else:
                 os.mkdir(path, 0o755 if os.path.basename(path) == "hooks" else 0o700)
 

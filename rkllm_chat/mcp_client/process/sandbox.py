@@ -36,7 +36,8 @@ from ...config.project_trust import hash_value, is_project
 from ...config.sandbox_rules import KnownServer, find_allowance, find_known
 from ...config.servers import ServerConfig
 from ...core.errors import ConnectError
-from ...core.private_files import make_folder, read_private, replace_private
+from ...core.file_writes import replace_file
+from ...core.private_files import make_folder, read_private
 from ...core.programs import PROGRAM_NAME, find_installed
 from ..roots import is_within
 from .network_variables import CERTIFICATE_FILES
@@ -324,12 +325,10 @@ def _read_cached_probe(key: list[str]) -> list[str] | None:
 
 def _cache_probe(probe: dict[str, list[str]]) -> None:
     """Cache a probe result, atomically; on failure it is probed again next time."""
-    from pathlib import Path
-
-    path = Path(find_state_folder(), _PROBE_CACHE)
+    path = os.path.join(find_state_folder(), _PROBE_CACHE)
     with suppress(OSError):
-        make_folder(path.parent)
-        replace_private(path, json.dumps(probe))
+        make_folder(os.path.dirname(path))
+        replace_file(path, json.dumps(probe).encode(), is_durable=False)
 
 
 def _probe_bubblewrap(program: str) -> tuple[_Bubblewrap | None, str]:

@@ -6,19 +6,17 @@ the file.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import logging
-import os
-import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from ...core.private_files import open_private, read_private
+from ...core.file_writes import lock_file, replace_file
+from ...core.private_files import make_folder, read_private
 from .cli_output import is_session_id
 
 MAX_RUNS = 100
@@ -82,8 +80,8 @@ class RunHistory:
     def update(self, change: Callable[[HistoryState], HistoryState]) -> HistoryState:
         """Apply a change to the stored state and write it; if writing fails, keep it in memory."""
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with self._lock():
+            make_folder(self._path.parent)
+            with lock_file(self._path.with_name(f"{self._path.name}.lock")):
                 changed = change(self.read())
                 self._write(changed)
             self._is_behind = False
@@ -105,28 +103,7 @@ class RunHistory:
             raise ValueError("it is nested too deeply") from None
 
     def _write(self, state: HistoryState) -> None:
-        data = json.dumps(asdict(state), ensure_ascii=True)
-        number, name = tempfile.mkstemp(dir=self._path.parent, prefix=f".{self._path.name}-")  # mode 0600
-        try:
-            with open(number, "w", encoding="utf-8") as file:  # noqa: PTH123 - it is a descriptor
-                file.write(data)
-                file.flush()
-                os.fsync(number)
-            Path(name).replace(self._path)
-        except BaseException:
-            with suppress(OSError):
-                Path(name).unlink()
-            raise
-
-    @contextmanager
-    def _lock(self) -> Iterator[None]:
-        """Lock out other servers."""
-        number = open_private(self._path.with_name(f"{self._path.name}.lock"), os.O_RDWR | os.O_CREAT)
-        try:
-            fcntl.flock(number, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(number)
+        replace_file(self._path, json.dumps(asdict(state), ensure_ascii=True).encode())
 
     def _move_damaged(self, reason: str) -> None:
         aside = self._path.with_name(f"{self._path.name}.damaged-{datetime.now():%Y%m%d-%H%M%S-%f}")

@@ -5,11 +5,11 @@ To add a format, write a function of an ExportedConversation and the words, and 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
 from datetime import tzinfo
 from pathlib import Path
 
+from ...core.file_writes import create_file
 from ...core.i18n import Words
 from ..session_records import LogEntry
 from .html import render_html
@@ -47,10 +47,4 @@ def write_export(path: Path, text: str) -> None:
 
 def write_new_file(path: Path, data: bytes) -> None:
     """Write a new file with mode 0600, or none at all; links are not followed. Raises OSError if the path exists."""
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
-        with open(file, "wb") as stream:  # noqa: PTH123  # a descriptor
-            stream.write(data)
-    except OSError:
-        path.unlink()
-        raise
+    create_file(path, data)

@@ -218,9 +218,9 @@ async def add_server(app: App, rest: str, emit: Emit) -> None:
         raise UsageError(f'A server "{server.name}" already exists.', "Choose another name.")
     only_file = app.source.only_file if app.source else ""
     path = configfile.find_target("project", only_file)
-    configfile.add_server(_make_entry(server), path)
-    if BOARD_SERVER in app.settings.servers:
-        configfile.add_server({**_make_entry(BOARD_SERVER), "trust": BOARD_SERVER.trust}, path)
+    board = {**_make_entry(BOARD_SERVER), "trust": BOARD_SERVER.trust}
+    further = [board] if BOARD_SERVER in app.settings.servers else []
+    configfile.add_server(_make_entry(server), path, further=further)
     await emit(Notice(app.words("servers.added", server=server.name, path=path)))
     origin = Origin.COMMAND_LINE if only_file else find_origin(str(path), os.environ)
     server = replace(server, source=str(path), origin=origin)
