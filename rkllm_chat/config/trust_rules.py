@@ -74,6 +74,13 @@ def _is_no_looser(value: Mode, current: Mode) -> bool:
     return not is_stricter(current, value)
 
 
+def _is_no_larger_context(value: int, current: int) -> bool:
+    """Tell whether a context window takes no more memory; 0 is the model's own, up to the default."""
+    from .settings import MAX_DEFAULT_CONTEXT_TOKENS
+
+    return 0 < value <= current if current else value <= MAX_DEFAULT_CONTEXT_TOKENS
+
+
 _ALLOWED, _ASKED, _REFUSED = Rule(Decision.ALLOWED), Rule(Decision.ASKED), Rule(Decision.REFUSED)
 _NOT_ON = Rule(Decision.ALLOWED, "only `false` where you have `false`", lambda value, current: value <= current)
 _NO_MORE = Rule(Decision.ALLOWED, "not above your value", lambda value, current: value <= current)
@@ -85,10 +92,13 @@ def _each(rule: Rule, *keys: str) -> dict[str, Rule]:
 
 RULES: dict[str, dict[str, Rule]] = {
     "chat": {
-        **_each(_ALLOWED, "family", "language", "system", "tool_format", "constrained", "max_steps", "context_tokens"),
+        **_each(_ALLOWED, "family", "language", "system", "tool_format", "constrained", "max_steps"),
         **_each(_ALLOWED, "prompt_profile", "thinking", "gpu_layers"),
         **_each(_NOT_ON, "keep_secrets", "prefill_ahead", "keep_prefix", "bell"),
         **_each(_REFUSED, "models_folder", "backend", "llama_library", "key_bindings", "theme", "pictures"),
+        "context_tokens": Rule(
+            Decision.ALLOWED, "not above your value; without one, at most 8192", _is_no_larger_context
+        ),
         "model": Rule(Decision.ASKED, "only a `.gguf` or `.rkllm` file, no URL", _is_model_file),
         "mmproj": Rule(Decision.ASKED, 'only a `.gguf` file or "none"', _is_projector_file),
     },

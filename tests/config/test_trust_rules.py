@@ -38,7 +38,7 @@ VALUES: dict[str, dict[str, tuple[list[Any], list[Any]]]] = {
         "tool_format": (["json"], ["${HOME}"]),
         "constrained": ([False], []),
         "max_steps": ([3, 20], []),
-        "context_tokens": ([2048], []),
+        "context_tokens": ([2048, 8192, 0], [8193, 1_000_000]),
         "prompt_profile": (["tiny-tools"], []),
         "thinking": (["off"], []),
         "keep_secrets": ([False], [True]),
@@ -197,6 +197,8 @@ def test_a_key_is_set_by_whom_the_table_says(table: str, key: str, places: dict[
         *(("chat", key, False, True) for key in ("keep_secrets", "prefill_ahead", "keep_prefix")),
         ("policy", "approve", "none", "ask"),
         ("policy", "max_calls", 3, 4),
+        ("chat", "context_tokens", 2048, 4096),
+        ("chat", "context_tokens", 2048, 0),
     ],
 )
 def test_what_the_user_has_restricted_stays_so(

@@ -23,7 +23,7 @@ from ...calls.model_families import find_family
 from ...config.loader import state_folder
 from ...config.settings import Generation, Settings, Thinking
 from ...core.errors import GenerationError, ModelError, NotSupportedError, prompt_too_long
-from ...core.events import Reading, Usage
+from ...core.events import Reading, Sentence, Usage
 from ...core.messages import MediaKind, Message, Tool
 from ...prompt.pieces import Piece, find_reply_prefix
 from ..base import Item, ModelStream, StoppableStream, StreamItem, TextEmbedding
@@ -32,6 +32,7 @@ from ..shared.prompt_cache_files import MIN_TOKENS
 from ..shared.prompt_tokens import PromptTokenizer, common_prefix
 from ..shared.stop_sequences import end_reply
 from ..shared.thread_stream import Emit, PrefillRequest, stream_from_thread, unloaded
+from .context_size import fit_context
 from .cores import bind_thread, choose_cores, count_threads
 from .embedder import LlamaEmbedder
 from .engine import (
@@ -178,7 +179,7 @@ class LlamaBackend:
         self._stop_sequences = [text for text in template.stop_sequences if not self._is_ended_by_token(text)]
         self._can_generate = has_kv_cache(self._engine)
         has_template = bool(self._engine.metadata.get(TEMPLATE_KEY)) or not self._can_generate
-        self.load_notices = () if has_template else (describe_missing_template(path.name, names),)
+        self.load_notices: Sequence[Sentence] = () if has_template else (describe_missing_template(path.name, names),)
         self.parameter_count = count_parameters(self._engine)
         self._scored_tokens: int | None = None
         self._vocabulary = cache(partial(read_vocabulary, self._engine))
@@ -573,8 +574,11 @@ class LlamaBackend:
         return tokens
 
 
-def check_llama(settings: Settings) -> Path:
-    """Return the GGUF of the settings, by default the small model that ships; blocks while a new one is tried.
+def check_llama(settings: Settings) -> tuple[Path, int, Sequence[Sentence]]:
+    """Check the GGUF of the settings, by default the small model that ships; blocks while a new one is tried.
+
+    Returns:
+        The file, the size of its context window, and what the user should know of it.
 
     Raises:
         ModelError: It cannot be loaded, or llama.cpp is missing.
@@ -582,8 +586,9 @@ def check_llama(settings: Settings) -> Path:
     path = resolve_model(settings.model)
     check_library(settings.llama_library, path.name)
     projector, known = find_projector(path, settings.mmproj), state_folder() / "loaded-models"
-    check_model_file(path, settings.context_tokens, settings.llama_library, known, projector)
-    return path
+    context_tokens, reduced = fit_context(settings, path)
+    check_model_file(path, context_tokens, settings.llama_library, known, projector)
+    return path, context_tokens, (reduced,) if reduced else ()
 
 
 def open_llama(settings: Settings) -> LlamaBackend:
@@ -592,11 +597,11 @@ def open_llama(settings: Settings) -> LlamaBackend:
     Raises:
         ModelError: It cannot be loaded.
     """
-    path = check_llama(settings)
+    path, context_tokens, notices = check_llama(settings)
     states = state_folder() / "prompt-caches" if settings.keep_prefix else None
-    return LlamaBackend(
+    backend = LlamaBackend(
         path,
-        settings.context_tokens,
+        context_tokens,
         {"on": True, "off": False}.get(settings.thinking),
         states,
         choose_cores(),
@@ -605,3 +610,5 @@ def open_llama(settings: Settings) -> LlamaBackend:
         settings.family,
         settings.gpu_layers,
     )
+    backend.load_notices = (*backend.load_notices, *notices)
+    return backend

@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from ...config.settings import MAX_DEFAULT_CONTEXT_TOKENS
 from ...core.errors import ModelError
 from ...core.events import Sentence
 from ...prompt.chat_templates import TEMPLATES, find_family_template, is_named_as_answering
@@ -28,7 +29,7 @@ TEMPLATE_KEY = "tokenizer.chat_template"
 _FALLBACK_ROW = "chatml"
 _NAME_KEYS = ("name", "basename", "finetune", "architecture")
 BATCH_TOKENS = 256  # small, so that a stop during prefill is seen soon even between the engine's own checks
-_MAX_DEFAULT_CONTEXT, _CONTEXT_STEP = 8192, 256
+_CONTEXT_STEP = 256
 
 log = logging.getLogger(__name__)
 
@@ -89,7 +90,8 @@ def load_engine(
 
 def choose_context(header: GgufHeader) -> int:
     """Return the size of the context window of a model for which the settings name none."""
-    return min(header.get_number("context_length") or _MAX_DEFAULT_CONTEXT, _MAX_DEFAULT_CONTEXT)
+    own = header.get_number("context_length")
+    return min(own, MAX_DEFAULT_CONTEXT_TOKENS) if own and own > 0 else MAX_DEFAULT_CONTEXT_TOKENS
 
 
 class _UncompiledFormatter:
