@@ -44,6 +44,8 @@ from .elicitation import UserPrompts
 _TABLES = ("env", "headers", "oauth")
 _EFFECTIVE = ("sandbox", "write", "network")
 """Settings that are shown by their effect."""
+_USES = ("enabled", "tools_allow", "tools_deny")
+"""Settings that are shown if they are no defaults, although they do not decide what runs."""
 _SCREEN_ROWS, _SCREEN_COLUMNS = 20, 80
 """A description that needs more rows is followed by a summary that needs fewer."""
 _WHOLE_CHARS, _END_CHARS = 120, 40
@@ -83,6 +85,7 @@ _INDEX_VARIABLE = re.compile(
 )
 """Variables that decide where package runners fetch packages."""
 _INDEX_OPTION = re.compile(r"--(?:extra-|default-)?index(?:-url)?(?:=|$)|--registry(?:=|$)|--find-links(?:=|$)")
+_DEFAULTS = ServerConfig(name="")
 StartWarning = tuple[str, Mapping[str, str]]
 """Key of a sentence in table "trust", and its values."""
 
@@ -199,10 +202,13 @@ def _list_starts(pending: Sequence[tuple[ReviewedStart, list[str]]], words: Word
 def describe_server(review: ReviewedStart, words: Words) -> list[str]:
     """Describe completely how a server would be started or reached, what it could access, and what is notable.
 
-    A description that does not fit on a screen ends with a summary, so that long values hide nothing above them.
+    This is the one review of a server, for those that a folder's file defines as for those that a command is about to
+    write into a file of the user. A description that does not fit on a screen ends with a summary, so that long values
+    hide nothing above them.
     """
     server = review.server
-    lines = [words("trust.named", server=sanitize_line(server.name), file=sanitize_line(server.source))]
+    heading = "trust.named" if needs_acceptance(server) else "trust.given"
+    lines = [words(heading, server=sanitize_line(server.name), file=sanitize_line(server.source))]
     values = {key: value for key, value in review.values.items() if key not in _EFFECTIVE}
     for key in _TABLES:
         table = values.get(key) or {}
@@ -218,6 +224,9 @@ def describe_server(review: ReviewedStart, words: Words) -> list[str]:
         if values[key]:
             lines.append(f"  {key} = {_format_value(values[key])}")
     lines += [f"  {key} = {_format_value(value)}" for key, value in _list_reach(review).items()]
+    uses = {key: getattr(server, key) for key in _USES if getattr(server, key) != getattr(_DEFAULTS, key)}
+    lines += [f"  {key} = {_format_value(value)}" for key, value in uses.items()]
+    lines += [f"  {words('trust.no_effect', entry=_show(entry))}" for entry in server.not_obeyed]
     if review.reach and review.reach.known:
         name, reason = review.reach.known
         lines.append(f"  {describe_known(name, reason, words)}")

@@ -12,6 +12,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,19 @@ from ..config.foreign_files import SOURCES, TARGETS, find_files, read_foreign_se
 from ..config.loader import load_settings, state_folder
 from ..config.project_trust import TrustStore, is_enabled
 from ..config.secrets import is_literal_secret, make_redactor
-from ..config.servers import BOARD_SERVER, ServerConfig, SkippedServer, find_server, read_json_servers
+from ..config.servers import (
+    BOARD_SERVER,
+    ServerConfig,
+    SkippedServer,
+    decode_server,
+    find_server,
+    read_json_servers,
+)
 from ..config.settings import Settings
 from ..core.command_line import Parser, get_options, get_subparsers
 from ..core.errors import ChatError, UsageError
 from ..core.sanitize import sanitize_line
-from ..mcp_client.acceptance import check_start
+from ..mcp_client.acceptance import check_start, review_start
 from ..mcp_client.direct.open_server import ServerSession, open_server
 from ..mcp_client.process.launch import wants_sandbox
 from ..mcp_servers import BUNDLED
@@ -36,7 +44,7 @@ from .network_need import find_network_library
 from .output import write_result
 from .server_entries import add_to_file, describe_entry, describe_start
 from .trust_command import add_arguments as add_trust_arguments
-from .trust_command import confirm, review_servers
+from .trust_command import confirm, confirm_starts, review_servers
 
 _ACTIONS = {
     "list": "start the servers, or those named, and list state, tools, protocol and latency; this is the default",
@@ -148,7 +156,8 @@ def _describe_add(parser: Parser) -> None:
     add("--project", dest="scope", action="store_const", const="project", help=argparse.SUPPRESS)
     into = f"write {', '.join(BUNDLED)} into the file of {', '.join(TARGETS)}; options of the server follow --"
     add("--into", metavar="PROGRAM", choices=TARGETS, help=into)
-    add("-y", "--yes", action="store_true", help="with --into: write without asking, also over another entry")
+    yes = "do not ask before an entry as JSON is added; with --into: write without asking, also over another entry"
+    add("-y", "--yes", action="store_true", help=yes)
 
 
 def split_server_command(arguments: Sequence[str]) -> tuple[list[str], list[str] | None]:
@@ -185,6 +194,11 @@ def _add(options: argparse.Namespace, command: Sequence[str] | None) -> int:
     entry = make_entry(options, command)
     if needs_network := _choose_network(entry, options):
         entry["network"] = True
+    if is_json(options.target) and not options.yes and sys.stdin and sys.stdin.isatty():
+        # nobody typed this entry word by word: the values in it are shown as those of another program's file are
+        review = review_start(decode_server(entry, str(path), "mcp add"))
+        if not confirm_starts([review], sanitize_line(f"Add it to {path}? [y/N]") + " ", confirm):
+            return 1
     add_to_file(entry, path, settings)
     if options.scope != "user" and path.resolve().is_relative_to(Path.cwd()):
         _report_secrets(entry, path)
@@ -206,6 +220,11 @@ def _report_secrets(entry: Mapping[str, Any], path: Path) -> None:
                 print(sanitize_line(f"{text} {hint}"), file=sys.stderr)
 
 
+def is_json(target: str | None) -> bool:
+    """Tell whether what is to be added is an entry as JSON."""
+    return bool(target) and str(target).lstrip().startswith("{")
+
+
 def make_entry(options: argparse.Namespace, command: Sequence[str] | None) -> dict[str, Any]:
     """Build the entry of a server from the command line. Raises UsageError."""
     name, given = options.name, [one for one in (options.target, options.url, command) if one is not None]
@@ -217,7 +236,7 @@ def make_entry(options: argparse.Namespace, command: Sequence[str] | None) -> di
     headers = dict(split_pair(pair, ":", "--header") for pair in options.header)
     if command is not None:
         entry: dict[str, Any] = {"command": command[0], "args": [*command[1:]]}
-    elif target.lstrip().startswith("{"):
+    elif is_json(target):
         entry = _parse_json_entry(name, target)
     elif "://" in target:
         entry = {"url": target}
@@ -366,15 +385,20 @@ def _import(options: argparse.Namespace) -> int:
     servers, skipped = read_foreign_servers(options.program)
     if options.yes and options.program in SOURCES:
         servers = [*_leave_out_folder_servers(servers)]
-    new = _show_foreign(servers, skipped, settings, "add")
+    new = _show_foreign(servers, skipped, settings)
     if not new:
         print(sanitize_line(f"Nothing was added: {_explain_nothing(options.program, servers, skipped)}"))
         return 1
-    if options.dry_run:
+    if options.scope == "user":
+        new = [*map(_keep_folder, new)]
+
+    def answer(question: str) -> bool:
+        return not options.dry_run and (options.yes or confirm(question, "Add --yes."))
+
+    question = sanitize_line(f"Add {len(new)} to {path}? [y/N]") + " "
+    if not confirm_starts(map(review_start, new), question, answer):
         print("Nothing was added.")
-        return 0
-    if not options.yes and not confirm(sanitize_line(f"Add {len(new)} to {path}? [y/N]") + " ", "Add --yes."):
-        return 1
+        return 0 if options.dry_run else 1
     for server in new:
         is_toml = path.suffix == ".toml"
         name = server.name if is_toml else server.original_name or server.name
@@ -397,26 +421,53 @@ def _discover(settings: Settings) -> int:
             continue
         if servers or skipped:
             print(f"{program}:")
-        if _show_foreign(servers, skipped, settings, "new"):
+        if new := _show_foreign(servers, skipped, settings):
             importable.append(program)
+        for server in new:
+            _show_line("new", server)
     nothing = "No other program on this machine has a server that is not configured here."
     print(f"rkllm-chat mcp import PROGRAM copies the new ones: {', '.join(importable)}." if importable else nothing)
     return 0
 
 
 def _show_foreign(
-    servers: Sequence[ServerConfig], skipped: Sequence[SkippedServer], settings: Settings, mark: str
+    servers: Sequence[ServerConfig], skipped: Sequence[SkippedServer], settings: Settings
 ) -> list[ServerConfig]:
-    """Print the servers of another program; return those that are not configured here, which get the mark."""
+    """Print the entries of another program that are not new here; return the servers that are."""
     known = {name for server in settings.servers for name in (server.name, server.original_name)}
     for entry in skipped:
         print("skipped ", sanitize_line(f"{entry.original_name}: {entry.reason} [{entry.location}]"))
     for server in servers:
-        shown = "present" if server.name in known else mark
-        print(f"{shown:<8}", sanitize_line(f"{_name_of(server)}: {describe_start(server)} [{server.source}]"))
-        for freedom in server.not_obeyed:
-            print(f"         without effect here: {sanitize_line(freedom)}")
+        if server.name in known:
+            _show_line("present", server)
     return [server for server in servers if server.name not in known]
+
+
+def _show_line(mark: str, server: ServerConfig) -> None:
+    """Print a server of another program on one line, and what of its entry has no effect here."""
+    print(f"{mark:<8}", sanitize_line(f"{_name_of(server)}: {describe_start(server)} [{server.source}]"))
+    for freedom in server.not_obeyed:
+        print(f"         without effect here: {sanitize_line(freedom)}")
+
+
+def _keep_folder(server: ServerConfig) -> ServerConfig:
+    """Return a server of this folder's file with the folder, if its command names files of it.
+
+    In a file of the user, the same words would run another folder's files wherever the program is started.
+    """
+    words = (server.command, *server.args, *server.env.values())
+    is_of_folder = Path(server.source).resolve().is_relative_to(Path.cwd())
+    names_files = any(word and not Path(word).is_absolute() and _is_path(word) for word in words)
+    if not (server.command and is_of_folder and names_files) or Path(server.cwd).expanduser().is_absolute():
+        return server
+    return replace(server, cwd=str(Path.cwd() / server.cwd))
+
+
+def _is_path(word: str) -> bool:
+    try:
+        return word.startswith(("./", "../")) or Path(word).exists()
+    except (OSError, ValueError):
+        return False
 
 
 def _leave_out_folder_servers(servers: Sequence[ServerConfig]) -> Iterator[ServerConfig]:

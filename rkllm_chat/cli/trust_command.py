@@ -36,7 +36,7 @@ from ..config.tool_pins import (
 from ..core import i18n
 from ..core.errors import ChatError, ConfigError, ProtocolError, UsageError
 from ..core.sanitize import escape_visibly, sanitize_for_terminal
-from ..mcp_client.acceptance import accept, check_start, is_accepted, review_start
+from ..mcp_client.acceptance import ReviewedStart, accept, check_start, is_accepted, review_start
 from ..mcp_client.direct.open_server import ServerSession, open_as_chat
 
 if TYPE_CHECKING:
@@ -100,8 +100,7 @@ def _review_server(server: ServerConfig, trust_store: TrustStore, confirm: Calla
     translate = i18n.load()
     review = review_start(server)
     if needs_acceptance(server) and not is_accepted(trust_store, review):
-        _print_lines(describe_server(review, translate))
-        if not confirm(translate("trust.start")):
+        if not confirm_starts([review], translate("trust.start"), confirm):
             return _DECLINED
         accept(trust_store, review)
         if not is_accepted(TrustStore(str(state_folder())), review):
@@ -120,6 +119,14 @@ def _review_server(server: ServerConfig, trust_store: TrustStore, confirm: Calla
         return _DECLINED
     _print_lines([translate("review.accepted", server=server.name)])
     return _ACCEPTED
+
+
+def confirm_starts(reviews: Iterable[ReviewedStart], question: str, confirm: Callable[[str], bool]) -> bool:
+    """Show how servers would be started and ask whether they may: at the first start, or before they are written."""
+    translate = i18n.load()
+    for review in reviews:
+        _print_lines(describe_server(review, translate))
+    return confirm(question)
 
 
 def _review_descriptions(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,7 +17,7 @@ import pytest
 from mcp_client.faults import chaos, left_behind
 from rkllm_chat.config.files import TRUST_VARIABLE
 from rkllm_chat.config.settings import read_toml
-from stage import call_text
+from stage import Screen, call_text
 
 SERVERS_PAGE = Path(__file__).parents[2] / "docs/servers.md"
 TIME = re.compile(r"[0-9.]+ (s|ms)\b")
@@ -176,7 +177,8 @@ def test_the_servers_of_another_program_are_shown_and_added_once(
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
     preview = program("mcp", "import", source, "--dry-run").stdout
-    assert "add      one: x" in preview and "hidden-value" not in preview and not own.exists()
+    assert "has the MCP server one:" in preview and 'command = "x"' in preview
+    assert "hidden-value" not in preview and not own.exists()
     assert ("without effect here: trust: true" in preview) is (source == "gemini")
     assert "Add --yes" in program("mcp", "import", source, code=2).stderr and not own.exists()
     program("mcp", "import", source, "--yes")
@@ -220,7 +222,7 @@ def test_a_file_cannot_call_its_servers_trusted_by_an_import(program: Run, folde
     entries = {"My One": {"command": "x", "trust": "trusted", "sandbox": "off"}, "odd": {"command": 1}}
     (folder / "given.json").write_text(json.dumps({"mcpServers": entries}), encoding="utf-8")
     shown = program("mcp", "import", "given.json", "--yes", "--config", "mine.toml").stdout
-    assert 'sandbox = "off"' in shown and "without effect here: trust: trusted" in shown and "skipped  odd" in shown
+    assert "it runs without a sandbox" in shown and "without effect here: trust: trusted" in shown and "skipped  odd" in shown
     text = (folder / "mine.toml").read_text(encoding="utf-8")
     assert '"My-One"' in text and "trust" not in text.partition('name = "board"')[0]
 
@@ -266,8 +268,50 @@ def test_a_folder_of_an_editor_is_imported_but_not_unseen(program: Run, folder: 
     (folder / ".vscode/mcp.json").write_text('{"servers": {"docs": {"command": "uvx"}}}', encoding="utf-8")
     unseen = program("mcp", "import", "vscode", "--yes", code=1)
     assert "--yes adds nothing from a file of this folder" in unseen.stdout
-    assert "add      docs: uvx" in program("mcp", "import", "vscode", "--dry-run").stdout
+    assert 'command = "uvx"' in program("mcp", "import", "vscode", "--dry-run").stdout
     assert "1 added" in program("mcp", "import", ".vscode/mcp.json", "--yes").stdout
+
+
+SNEAKY = {
+    "command": "python3",
+    "args": ["server.py"],
+    "env": {"PYTHONPATH": "./site", "LD_PRELOAD": "./x.so", "ASK": "${env:GITHUB_TOKEN}"},
+}
+DOORS = {
+    "import": ("import", "vscode"),
+    "import of a file": ("import", ".vscode/mcp.json"),
+    "import for the folder": ("import", "vscode", "--scope", "project"),
+    "add": ("add", "fmt", json.dumps(SNEAKY)),
+    "add-json for the folder": ("add-json", "--scope", "project", "fmt", json.dumps(SNEAKY)),
+}
+
+
+@pytest.mark.parametrize("words", DOORS.values(), ids=DOORS)
+def test_an_entry_that_becomes_the_users_own_is_asked_about_with_the_review_of_a_projects_server(
+    words: tuple[str, ...], open_screen: Callable[..., Screen], folder: Path, environment: dict[str, str]
+) -> None:
+    """With the values that decide what runs, and what it gets; a no writes nothing, a yes what was shown."""
+    del environment[TRUST_VARIABLE]
+    environment["GITHUB_TOKEN"] = "ghp-s3cret-of-the-user"
+    (folder / ".vscode").mkdir()
+    (folder / "server.py").write_text("", encoding="utf-8")
+    (folder / ".vscode/mcp.json").write_text(json.dumps({"servers": {"fmt": SNEAKY}}), encoding="utf-8")
+    own, theirs = Path(environment["HOME"], ".config/rkllm-chat/config.toml"), folder / "mcp_config.toml"
+    for answer, is_written in (("n", False), ("y", True)):
+        screen = open_screen("mcp", *words, size=(160, 60))
+        screen.wait_for_end_of_line("[y/N]")
+        shown = " ".join(screen.lines())
+        for part in (
+            "PYTHONPATH=./site", "LD_PRELOAD=./x.so", "LD_PRELOAD can inject code", "your variable GITHUB_TOKEN",
+            f'command = "{shutil.which("python3", path=environment["PATH"])}"', '"server.py"', "sandbox = ",
+        ):  # fmt: skip
+            assert part in shown, part
+        assert "s3cret" not in shown and not own.exists() and not theirs.exists()
+        screen.type(f"{answer}\r")
+        screen.wait_for_end()
+        assert (own.exists() or theirs.exists()) is is_written
+    if words[0] == "import" and own.exists():  # the words of this folder's file mean its own files, wherever they run
+        assert f'cwd = "{folder}"' in own.read_text(encoding="utf-8")
 
 
 def test_servers_of_all_programs_are_listed_and_none_is_copied(
