@@ -298,7 +298,9 @@ class App:
         self.settings = replace(self.settings, servers=servers)
         for server in servers:
             add_server_secrets(self.secrets, server)
-        await self.server_approval.ask_user(servers, self.frontend, self.words)
+        allow = self.settings.policy.allow
+        if agreed := await self.server_approval.ask_user(servers, self.frontend, self.words, allow):
+            self.settings = replace(self.settings, policy=replace(self.settings.policy, allow=(*allow, *agreed)))
         accepted = self._accept(servers)
         toolbox = self.servers
         if isinstance(toolbox, NoServers):

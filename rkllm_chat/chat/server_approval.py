@@ -14,6 +14,7 @@ from pathlib import Path
 
 from ..backends.project_files import review_project_files
 from ..config.accepted_files import Review, accept_files
+from ..config.policy import OF_FOLDER, find_named_rules
 from ..config.project_trust import (
     TrustStore,
     hash_value,
@@ -22,6 +23,7 @@ from ..config.project_trust import (
     needs_acceptance,
     refusal_error,
 )
+from ..config.servers import BOARD_SERVER
 from ..config.settings import ServerConfig, Settings
 from ..core.errors import ChatError, ConfigError
 from ..core.i18n import Words
@@ -148,10 +150,34 @@ class ServerApproval:
         if review and await user.confirm("\n".join([*describe_files(review, words), words("trust.read")])):
             accept_files(review, self.trust_store)
 
-    async def ask_user(self, servers: Iterable[ServerConfig], user: UserPrompts | None, words: Words) -> None:
-        """Ask about the servers that need approval, once: about several as one list, then about each if wanted."""
+    async def ask_user(
+        self, servers: Iterable[ServerConfig], user: UserPrompts | None, words: Words, allow: Iterable[str] = ()
+    ) -> list[str]:
+        """Ask about the servers that need approval, once: about several as one list, then about each if wanted.
+
+        Args:
+            servers: All servers.
+            user: The user; None asks nobody.
+            words: The language.
+            allow: The patterns that allow tools of the user's own servers.
+
+        Returns:
+            Further patterns: the user agreed that rules for his own servers hold for servers that he accepted, too.
+        """
         if user is None:
-            return
+            return []
+        accepted = await self._ask_about_starts(servers, user, words)
+        agreed = list[str]()
+        for server in accepted:
+            rules = find_named_rules(allow, server.name)
+            if rules and await user.confirm(describe_rights(server, rules, words)):
+                agreed += store_rights(self.trust_store, rules)
+        return agreed
+
+    async def _ask_about_starts(
+        self, servers: Iterable[ServerConfig], user: UserPrompts, words: Words
+    ) -> list[ServerConfig]:
+        """Ask about the servers; return those that the user accepted now."""
         pending: list[tuple[ReviewedStart, list[str]]] = []
         for server in filter(is_enabled, filter(needs_acceptance, servers)):
             review = await asyncio.to_thread(review_start, server)  # probing the sandbox may take seconds
@@ -165,13 +191,16 @@ class ServerApproval:
             if await user.confirm("\n".join([*described, *_list_starts(pending, words), question])):
                 for review, _ in pending:
                     accept(self.trust_store, review)
-                return
+                return [review.server for review, _ in pending]
             asks_each = await user.confirm(words("trust.each"))
+        accepted = list[ServerConfig]()
         for review, lines in pending:
             if asks_each and await user.confirm("\n".join([*lines, words("trust.start")])):
                 accept(self.trust_store, review)
+                accepted.append(review.server)
             else:
                 self._declined.add(_fingerprint(review, lines))
+        return accepted
 
     def accept_server(self, server: ServerConfig) -> None:
         """Accept a server that the user has just written."""
@@ -239,6 +268,20 @@ def describe_server(review: ReviewedStart, words: Words) -> list[str]:
     return [*lines, *warnings, *contents, *_summarize(lines, warnings, words)]
 
 
+def describe_rights(server: ServerConfig, rules: Iterable[str], words: Words) -> str:
+    """Return the question whether rules for the user's own servers hold for a folder's server of such a name, too."""
+    shown = ", ".join(map(_show, rules))
+    return words("trust.rights", rules=shown, server=_show(server.name), file=_show(server.source))
+
+
+def store_rights(trust_store: TrustStore, rules: Iterable[str]) -> list[str]:
+    """Store for this folder that rules hold for its servers, too; return the patterns."""
+    patterns = [OF_FOLDER + rule for rule in rules]
+    for pattern in patterns:
+        trust_store.change_rule("allow", pattern)
+    return patterns
+
+
 def describe_files(review: Review, words: Words) -> list[str]:
     """Describe files that native code would read, each with its size and SHA-256."""
     rows = [words("trust.file", path=_format_value(path), size=row[1], digest=row[-1]) for path, row in review.items()]
@@ -298,6 +341,8 @@ def find_warnings(review: ReviewedStart) -> Iterator[StartWarning]:
     server, reach = review.expanded, review.reach
     if server.replaces:
         yield "replaces", {"file": _show(server.replaces)}
+    elif server.name == BOARD_SERVER.name and needs_acceptance(server):
+        yield "replaces_board", {}
     if reach:
         yield from _find_program_warnings(server.command, server.args)
         if reach.in_project:

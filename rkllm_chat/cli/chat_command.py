@@ -174,7 +174,8 @@ def _load_settings(options: argparse.Namespace, session: str = "") -> Settings:
     from ..chat.setting_choices import check_choices
     from ..config.loader import load_settings, state_folder
     from ..config.named_settings import replace_setting
-    from ..config.project_trust import TrustStore
+    from ..config.policy import qualify_patterns
+    from ..config.project_trust import TrustStore, needs_acceptance
 
     settings = replace(load_settings(options.config), session=session or _choose_session(options))
     written = [(key, value) for key in ("model", "system") if (value := getattr(options, key)) is not None]
@@ -187,7 +188,10 @@ def _load_settings(options: argparse.Namespace, session: str = "") -> Settings:
         settings = replace_setting(settings, key, value)
     policy = settings.policy
     saved_rules = TrustStore(str(state_folder())).read_rules()
-    allow = tuple(dict.fromkeys((*policy.allow, *saved_rules["allow"], *(options.allow or ()))))
+    given = options.allow or ()
+    if any(map(needs_acceptance, settings.servers)):  # who names a tool here and now means the folder's server too
+        given = qualify_patterns(given)
+    allow = tuple(dict.fromkeys((*policy.allow, *saved_rules["allow"], *given)))
     deny = tuple(dict.fromkeys((*policy.deny, *saved_rules["deny"], *(options.deny or ()))))
     policy = replace(policy, allow=allow, deny=deny)
     settings = replace(settings, policy=policy)

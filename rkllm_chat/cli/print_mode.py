@@ -34,7 +34,8 @@ from ..chat.context import render_sent_prompt
 from ..chat.event_stream import Emit, stream_events
 from ..chat.json_answer import correct_answer, request_json
 from ..chat.server_approval import list_config_notices
-from ..config.policy import Policy, decide_call, exact_pattern, find_ambiguous
+from ..config.policy import Policy, decide_call, exact_pattern, find_ambiguous, find_rules_of_own
+from ..config.project_trust import needs_acceptance
 from ..config.settings import Settings
 from ..core.errors import AuthError, ChatError, InterruptedByUserError, TimeLimitError
 from ..core.events import (
@@ -193,7 +194,7 @@ async def _run_turn(app: App, prompt: Prompt, output: Output, answer: Answer, em
 def _explain_decline(app: App, result: ToolResult) -> str:
     """Return what permits a call that was declined; "" if nothing does."""
     words, policy = app.words, app.chat.effective_policy
-    tool = Tool(result.tool, server=result.server)
+    tool = Tool(result.tool, server=result.server, of_folder=_is_of_folder(app, result.server))
     match result.decline_reason:
         case "withheld":
             return words("ask.held", tool=tool.full_name, server=tool.server)
@@ -203,8 +204,15 @@ def _explain_decline(app: App, result: ToolResult) -> str:
             rules = [pattern for pattern in policy.deny if decide_call(tool, Policy(deny=(pattern,))) == "refuse"]
             if rules:
                 return words("ask.denied", tool=tool.full_name, rule=rules[0])
-            return words("ask.declined", pattern=quote(exact_pattern(tool)))
+            pattern = quote(exact_pattern(tool))
+            if tool.of_folder and (rules := find_rules_of_own(tool, policy.allow)):
+                return words("ask.of_folder", tool=tool.full_name, rule=rules[0], server=tool.server, pattern=pattern)
+            return words("ask.declined", pattern=pattern)
     return ""
+
+
+def _is_of_folder(app: App, name: str) -> bool:
+    return any(server.name == name and needs_acceptance(server) for server in app.settings.servers)
 
 
 def _list_notices(app: App, prompt: Prompt) -> Iterator[str]:

@@ -12,13 +12,14 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..backends.project_files import list_project_files, review_project_files
-from ..chat.server_approval import describe_files, describe_server
+from ..chat.server_approval import describe_files, describe_rights, describe_server, store_rights
 from ..config.accepted_files import accept_files
 from ..config.files import TRUST_VARIABLE
 from ..config.loader import load_settings, state_folder
+from ..config.policy import find_named_rules
 from ..config.project_trust import TrustStore, needs_acceptance
 from ..config.secrets import make_redactor
 from ..config.servers import ServerConfig, find_server
@@ -61,16 +62,33 @@ def review_servers(options: argparse.Namespace) -> int:
     if files & set(options.names) and not _review_files(settings, trust_store, confirm_shown):
         return _DECLINED
     if len(servers) == 1:
-        return _review_server(servers[0], trust_store, confirm_shown)
+        return _review_server(servers[0], trust_store, confirm_shown, _list_allowed(settings, trust_store, options.yes))
     codes = []
     for server in servers:
         try:
-            codes.append(_review_server(server, trust_store, confirm_shown))
+            allow = _list_allowed(settings, trust_store, options.yes)
+            codes.append(_review_server(server, trust_store, confirm_shown, allow))
         except ChatError as error:  # the others are reviewed all the same
             redacted = make_redactor(server, server, os.environ).redact_error(error)
             print(sanitize_for_terminal(str(redacted)), file=sys.stderr)
             codes.append(error.exit_code)
     return max(codes, default=_ACCEPTED)
+
+
+class _Allowed(NamedTuple):
+    """The patterns of `allow` in force.
+
+    Attributes:
+        patterns: The patterns.
+        is_asked: Whether the user can be asked about them: `--yes` approves what a server does, and no rights.
+    """
+
+    patterns: tuple[str, ...]
+    is_asked: bool
+
+
+def _list_allowed(settings: Settings, trust_store: TrustStore, is_unasked: bool) -> _Allowed:
+    return _Allowed((*settings.policy.allow, *trust_store.read_rules()["allow"]), not is_unasked)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -91,8 +109,10 @@ def _review_files(settings: Settings, trust_store: TrustStore, confirm: Callable
     return True
 
 
-def _review_server(server: ServerConfig, trust_store: TrustStore, confirm: Callable[[str], bool]) -> int:
-    """Ask about the start of one server, then about its new and changed tools.
+def _review_server(
+    server: ServerConfig, trust_store: TrustStore, confirm: Callable[[str], bool], allow: _Allowed
+) -> int:
+    """Ask about the start of one server, what rights it has, then about its new and changed tools.
 
     Raises:
         ConfigError: The decision cannot be saved.
@@ -107,6 +127,11 @@ def _review_server(server: ServerConfig, trust_store: TrustStore, confirm: Calla
             raise ConfigError(
                 f"The decision cannot be saved: {state_folder()} is not writable.", path=str(state_folder())
             )
+    if needs_acceptance(server) and (rules := find_named_rules(allow.patterns, server.name)):
+        if not allow.is_asked:
+            _print_lines([translate("trust.no_rights", rules=", ".join(rules), server=server.name, file=server.source)])
+        elif confirm(sanitize_for_terminal(describe_rights(server, rules, translate))):
+            store_rights(trust_store, rules)
     if review.problem:
         raise review.problem
     server = check_start(trust_store, server)  # what a link leads to may have changed while the user was reading

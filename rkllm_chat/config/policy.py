@@ -1,9 +1,10 @@
 """Approval policy of tool calls: run, ask, refuse, or refuse because the limit per turn is spent.
 
 Precedence: deny patterns, the limit of calls per turn, the session's read-only mode, allow patterns, the configured
-mode, the session's mode. A right belongs to a tool of a server, never to a name that a server chose: `server__tool`
-matches the tool of that server alone, and a name without `__` is allowed only while all servers are connected and one
-of them offers what it may mean, tools that are withheld or switched off included. A server's claim that a tool is
+mode, the session's mode. A right belongs to a tool of a server, never to a name that a server or a folder chose:
+`server__tool` matches the tool of that server alone, and of the user's own one: a server that a file of the current
+folder defines is named `./server__tool`. A name without `__` is allowed only while all servers are connected and one of
+them offers what it may mean, tools that are withheld or switched off included. A server's claim that a tool is
 read-only counts only if the user trusts the server and the tool's name does not suggest deletion; it never allows
 more than the mode does.
 """
@@ -31,6 +32,8 @@ DELETION_WORDS = re.compile(
 """Words in a tool name that suggest loss of data, whatever the server's annotations say; a skill is not one."""
 OWN_TOOLS = frozenset(("list_resources", "read_resource", "read_skill", "more", "describe_tool"))
 """Names of the program's own tools: as a bare name each means that tool, also while a server offers one of its name."""
+OF_FOLDER = "./"
+"""Begins a pattern that is for the servers of the current folder's files. In `allow`, others are for the user's own."""
 _MARKS = tuple("./:_")
 """May stand between the names of a server and of its tool, and in either: only `__`, of which no server's name has one,
 says where the server's ends."""
@@ -59,7 +62,8 @@ class Policy:
         approve: Which tools run without a question: with "ask" those that a trusted server calls read-only, with
             "read-only" those that any server calls so, with "all" every tool; "none" refuses all.
         allow: Tools that run without a question, by name or pattern: `board__*`, `get_time`. A pattern without a server
-            applies only while all servers are connected and the tools that it matches belong to one.
+            applies only while all servers are connected and the tools that it matches belong to one. One for a server
+            that a folder's file defines begins with `./`; `*` means every tool.
         deny: Tools that never run, by name or pattern; a pattern without a server applies to every server.
         max_calls: How many tools may run for one question.
     """
@@ -126,7 +130,34 @@ def is_allowed(tool: Tool, patterns: Iterable[str], tools: Iterable[Tool] | None
     return any(
         _names_pair(tool, pattern) or (_can_mean(tool, pattern) and _means_one_server(pattern, tool, known))
         for pattern in patterns
+        if pattern == "*" or pattern.startswith(OF_FOLDER) is tool.of_folder
     )
+
+
+def qualify_patterns(patterns: Iterable[str]) -> list[str]:
+    """Return patterns that the user gives for this folder: each for the user's own servers and for the folder's."""
+    given = list(patterns)
+    both = [[one] if one == "*" or one.startswith(OF_FOLDER) else [one, OF_FOLDER + one] for one in given]
+    return [pattern for forms in both for pattern in forms]
+
+
+def find_named_rules(patterns: Iterable[str], server: str) -> list[str]:
+    """Return the patterns of `allow` that a folder's server of this name would get if it was the user's own.
+
+    Those that it has already are left out.
+    """
+    known = list(patterns)
+    return [
+        pattern
+        for pattern in dict.fromkeys(known)
+        if pattern != "*" and not pattern.startswith(OF_FOLDER) and OF_FOLDER + pattern not in known
+        if SEPARATOR in pattern and fnmatchcase(server, pattern.partition(SEPARATOR)[0])
+    ]
+
+
+def find_rules_of_own(tool: Tool, patterns: Iterable[str]) -> list[str]:
+    """Return the patterns of `allow` that a folder's tool does not get, and would if its server was the user's own."""
+    return [one for one in patterns if not one.startswith(OF_FOLDER) and _can_mean(tool, one)]
 
 
 def find_matching(pattern: str, tools: Iterable[Tool]) -> list[Tool]:
@@ -140,7 +171,11 @@ def find_ambiguous(patterns: Iterable[str], tools: Iterable[Tool]) -> dict[str, 
     Each comes with the full names of what it may mean.
     """
     known = OfferedTools(tools)
-    matching = {pattern: find_matching(pattern, [*known, *known.withheld]) for pattern in patterns}
+    everything = [*known, *known.withheld]
+    matching = {
+        pattern: [one for one in find_matching(pattern, everything) if one.of_folder is pattern.startswith(OF_FOLDER)]
+        for pattern in patterns
+    }
     return {
         pattern: [*(tool.full_name for tool in found), *(f"{server}{SEPARATOR}{pattern}" for server in known.silent)]
         for pattern, found in matching.items()
@@ -150,6 +185,10 @@ def find_ambiguous(patterns: Iterable[str], tools: Iterable[Tool]) -> dict[str, 
 
 def _names_pair(tool: Tool, pattern: str) -> bool:
     """Return whether a pattern names the tool with its server, and nothing else can be meant; `*` names every tool."""
+    if pattern.startswith(OF_FOLDER):
+        if not tool.of_folder:
+            return False
+        pattern = pattern.removeprefix(OF_FOLDER)
     server, separator, name = pattern.partition(SEPARATOR)
     has_server = bool(separator and tool.server)
     return pattern == "*" or (has_server and fnmatchcase(tool.server, server) and fnmatchcase(tool.name, name))
@@ -159,6 +198,8 @@ def _can_mean(tool: Tool, pattern: str) -> bool:
     """Return whether a pattern may mean the tool: one without `__` also by its name, or behind its server's name."""
     if _names_pair(tool, pattern) or SEPARATOR in pattern:
         return _names_pair(tool, pattern)
+    if pattern.startswith(OF_FOLDER):
+        return tool.of_folder and _can_mean(tool, pattern.removeprefix(OF_FOLDER))
     starts = [tool.server + mark for mark in _MARKS if tool.server]
     return any(fnmatchcase(tool.name, pattern.removeprefix(start)) for start in ("", *starts))
 
@@ -174,4 +215,4 @@ def _means_one_server(pattern: str, tool: Tool, tools: OfferedTools | None) -> b
 
 def exact_pattern(tool: Tool) -> str:
     """Return the pattern that matches this tool alone, whatever characters a server put into its name."""
-    return re.sub(r"[*?[]", r"[\g<0>]", tool.full_name)
+    return (OF_FOLDER if tool.of_folder else "") + re.sub(r"[*?[]", r"[\g<0>]", tool.full_name)

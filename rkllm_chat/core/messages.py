@@ -82,6 +82,7 @@ class Tool:
         open_world: The tool reaches systems outside its server.
         title: Display name for people.
         output_schema: JSON Schema of the structured result content; None if the server declares none.
+        of_folder: A file of the current folder defines the server, and not the user.
     """
 
     name: str
@@ -95,6 +96,7 @@ class Tool:
     open_world: bool = True
     title: str = ""
     output_schema: Mapping[str, Any] | None = None
+    of_folder: bool = False
 
     @property
     def full_name(self) -> str:

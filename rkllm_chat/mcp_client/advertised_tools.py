@@ -14,7 +14,7 @@ from mcp import Client
 from mcp_types import ToolAnnotations
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from ..config.project_trust import TrustStore
+from ..config.project_trust import TrustStore, needs_acceptance
 from ..config.settings import ServerConfig
 from ..config.tool_pins import TextPins, ToolPins, extract_pinned_fields, extract_text
 from ..core.messages import Tool
@@ -228,6 +228,7 @@ def _read_tool(entry: Any, config: ServerConfig) -> Tool:
         open_world=hints.open_world_hint is not False,
         title=entry.title or hints.title or "",
         output_schema=entry.output_schema,
+        of_folder=needs_acceptance(config),
     )
 
 

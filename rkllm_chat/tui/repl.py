@@ -114,7 +114,7 @@ async def run_chat(
                 if not picked:
                     face.show(Notice(words("commands.no_sessions")))
                 settings = source.read(picked) if picked else replace(settings, session="")
-            approval = await _approve(settings, state, face, words)
+            approval, settings = await _approve(settings, state, face, words)
             _show_start(settings, state, face)
             app = open_app(settings, state, face, words, approval, secrets)
             opening = asyncio.ensure_future(stack.enter_async_context(app))
@@ -137,14 +137,19 @@ async def run_chat(
     return 0
 
 
-async def _approve(settings: Settings, state: Path, face: Face, words: Words) -> ServerApproval:
-    """Tell what of the configuration is not used, and ask about the files and servers that need approval."""
+async def _approve(settings: Settings, state: Path, face: Face, words: Words) -> tuple[ServerApproval, Settings]:
+    """Tell what of the configuration is not used, and ask about the files and servers that need approval.
+
+    Returns:
+        The approval, and the settings with the rights that the user has given.
+    """
     for notice in list_config_notices(settings, words):
         face.show(Notice(notice, "warning"))
     approval = ServerApproval(state)
     await approval.ask_about_files(settings, face, words)
-    await approval.ask_user(settings.servers, face, words)
-    return approval
+    agreed = await approval.ask_user(settings.servers, face, words, settings.policy.allow)
+    policy = replace(settings.policy, allow=(*settings.policy.allow, *agreed))
+    return approval, replace(settings, policy=policy)
 
 
 def _show_start(settings: Settings, state: Path, face: Face) -> None:

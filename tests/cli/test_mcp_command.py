@@ -222,7 +222,11 @@ def test_a_file_cannot_call_its_servers_trusted_by_an_import(program: Run, folde
     entries = {"My One": {"command": "x", "trust": "trusted", "sandbox": "off"}, "odd": {"command": 1}}
     (folder / "given.json").write_text(json.dumps({"mcpServers": entries}), encoding="utf-8")
     shown = program("mcp", "import", "given.json", "--yes", "--config", "mine.toml").stdout
-    assert "it runs without a sandbox" in shown and "without effect here: trust: trusted" in shown and "skipped  odd" in shown
+    assert (
+        "it runs without a sandbox" in shown
+        and "without effect here: trust: trusted" in shown
+        and "skipped  odd" in shown
+    )
     text = (folder / "mine.toml").read_text(encoding="utf-8")
     assert '"My-One"' in text and "trust" not in text.partition('name = "board"')[0]
 

@@ -215,7 +215,7 @@ def test_a_server_of_a_folder_gets_no_value_of_the_users_own_of_its_name(clone: 
     clone.write(env={"A": "1"})
     shown = clone.review("y")
     file = clone.home / ".mcp.json"
-    warning = f"! it replaces your own server of this name in {file}; your rules for its tools apply to this one"
+    warning = f"! it replaces your own server of this name in {file}; your rules for its tools do not apply to this one"
     assert warning in shown and 'env = "A=1"' in shown
     environment = clone.look()
     assert environment["A"] == "1" and "API_TOKEN" not in environment

@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from mcp_servers.serving import serve
+from rkllm_chat.config.files import TRUST_VARIABLE
 from stage import Screen, call_text
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -114,6 +115,76 @@ def test_what_is_allowed_always_is_one_servers_tool(
     screen.type("q")
     screen.wait_for_prompt()
     assert ran(folder, "evil") == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["notes", "board"])
+def test_a_right_for_the_users_own_server_is_no_right_of_a_folders_server(
+    name: str, configure: Callable[..., tuple[str, str]], open_screen: Callable[..., Screen], program: Run,
+    script: Script, folder: Path, environment: dict[str, str],
+) -> None:  # fmt: skip
+    """Written by the user or built in, the name is all they share; without a person the call is declined."""
+    del environment[TRUST_VARIABLE]
+    configure(allow="unused", **{name: "send"})
+    entry = (folder / "own.toml").read_text(encoding="utf-8").partition("[[servers]]")[2]
+    own = Path(environment["HOME"], ".config/rkllm-chat/config.toml")
+    own.parent.mkdir(parents=True)
+    rules = f'[policy]\nallow = ["{name}__*"]\n'
+    own.write_text(f"{rules}[[servers]]{entry}", encoding="utf-8")
+    asked = ("-p", "Go!", "--model", script(call_text(f"{name}__send"), "So."))
+    program(*asked)
+    assert ran(folder, name) == ["send"]  # the user's own, here
+
+    if name == "board":
+        own.write_text(rules, encoding="utf-8")  # the built-in one
+    (folder / "mcp_config.toml").write_text(f"[[servers]]{entry}", encoding="utf-8")
+    shown = program("mcp", "trust", name, "--yes").stdout
+    assert f"Your rules {name}__* do not apply to {name}" in shown
+    assert ("it replaces your own server" if name == "notes" else "it has the name of the built-in board") in shown
+    done = program(*asked, "--output-format", "json")
+    assert json.loads(done.stdout)["result"]["calls"][0]["status"] == "declined"
+    declined = program(*asked).stderr
+    assert f"your rule {name}__* is for your own server" in declined and f"--allow ./{name}__send" in declined
+    assert ran(folder, name) == ["send"]
+    for allow in (f"./{name}__send", f"{name}__*"):  # who names it here and now means it
+        program(*asked, "--allow", allow)
+    assert ran(folder, name) == ["send"] * 3
+
+    for answer, status in (("n", "declined"), ("y", "completed")):
+        screen = open_screen("mcp", "trust", name, size=(200, 30))
+        screen.wait_for(f"Your rules {name}__* allow tools of your own server {name} without a question.")
+        screen.type(f"{answer}\r")
+        screen.wait_for_end()
+        result = json.loads(program(*asked, "--output-format", "json").stdout)["result"]
+        assert result["calls"][0]["status"] == status
+
+
+@pytest.mark.slow
+def test_what_is_allowed_always_for_a_folders_server_is_not_allowed_for_the_users_own(
+    configure: Callable[..., tuple[str, str]], open_screen: Callable[..., Screen], program: Run, script: Script,
+    folder: Path, environment: dict[str, str],
+) -> None:  # fmt: skip
+    del environment[TRUST_VARIABLE]
+    configure(notes="send")
+    (folder / "own.toml").rename(folder / "mcp_config.toml")
+    program("mcp", "trust", "notes", "--yes")
+    call = call_text("notes__send")
+    screen = open_screen("--model", script(call, "Sent.", call, "Again."), size=(120, 40))
+    screen.wait_for_prompt()
+    screen.say("one\r", "stop:")
+    screen.say("a", "Sent.")
+    screen.enter("two", "Again.")
+    screen.enter("/permissions", "./notes__send")
+    screen.type("\x04")
+    screen.wait_for_end()
+    asked = ("-p", "Go!", "--model", script(call, "So."))
+    program(*asked)
+    assert ran(folder, "notes") == ["send"] * 3
+    own = Path(environment["HOME"], ".config/rkllm-chat/config.toml")
+    own.parent.mkdir(parents=True, exist_ok=True)
+    (folder / "mcp_config.toml").rename(own)  # the same words, but the user's own
+    assert "--allow notes__send" in program(*asked).stderr
+    assert ran(folder, "notes") == ["send"] * 3
 
 
 def test_a_name_of_several_servers_cannot_be_allowed(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from fnmatch import fnmatchcase
 
 from ...calls.tool_names import shown_names, similar_names
 from ...chat.app import App
 from ...chat.event_stream import Emit
-from ...config.policy import SESSION_MODES, SessionMode, describe_mode, find_ambiguous, find_matching
+from ...config.policy import OF_FOLDER, SESSION_MODES, SessionMode, describe_mode, find_ambiguous, find_matching
+from ...config.project_trust import needs_acceptance
 from ...core.errors import UsageError
 from ...core.events import Notice, Table
 from ...core.messages import SEPARATOR
@@ -21,12 +23,11 @@ _CONFIRMATION = "yes"
 async def _suggest_rules(app: App, typed: str) -> Sequence[str]:
     """Return completions for the action and its pattern."""
     _, blank, _ = typed.partition(" ")
-    policy = app.settings.policy
     if not blank:
         return ["allow", "deny", "forget", "mode"]
     if typed.startswith("mode "):
         return SESSION_MODES
-    return [*shown_names(app.toolbox.toolbox.tools), *policy.allow, *policy.deny, *app.chat.session_allowed]
+    return [*shown_names(app.toolbox.toolbox.tools), *_list_patterns(app)]
 
 
 @command("/permissions", usage="[allow|deny|forget PATTERN | mode MODE]", suggest=_suggest_rules)
@@ -45,10 +46,29 @@ async def show_permissions(app: App, argument: str, emit: Emit) -> None:
         if action not in ("allow", "deny", "forget") or not pattern:
             what = "An action (allow, deny or forget) and a pattern are required, or mode and a mode."
             raise UsageError(what, "For example: /permissions allow board__*")
+        if action == "allow" or (action == "forget" and pattern not in _list_patterns(app)):
+            pattern = _qualify(app, pattern)
         if action != "forget" and not await accept_pattern(app, action, pattern):
             return
         change_rule(app, action, pattern)
     await emit(Table((), tuple(_list_rules(app))))
+
+
+def _qualify(app: App, pattern: str) -> str:
+    """Return the pattern that the user means: of a server that the folder's files define, with the sign of these."""
+    if pattern == "*" or pattern.startswith(OF_FOLDER):
+        return pattern
+    server, separator, _ = pattern.partition(SEPARATOR)
+    if separator:
+        found = [needs_acceptance(one) for one in app.settings.servers if fnmatchcase(one.name, server)]
+    else:
+        found = [tool.of_folder for tool in find_matching(pattern, app.toolbox.toolbox.tools)]
+    return OF_FOLDER + pattern if found and all(found) else pattern
+
+
+def _list_patterns(app: App) -> tuple[str, ...]:
+    policy = app.settings.policy
+    return (*policy.allow, *policy.deny, *app.chat.session_allowed)
 
 
 def _list_rules(app: App) -> Iterator[tuple[str, ...]]:
@@ -137,7 +157,7 @@ def _check_pattern(app: App, pattern: str) -> None:
     tools = app.toolbox.toolbox.tools
     if _WILDCARDS & set(pattern) or find_matching(pattern, tools):
         return
-    server, separator, _ = pattern.partition(SEPARATOR)
+    server, separator, _ = pattern.removeprefix(OF_FOLDER).partition(SEPARATOR)
     is_open = any(tool.server == server for tool in tools)
     if separator and not is_open and any(one.name == server for one in app.settings.servers):
         return
