@@ -142,10 +142,6 @@ class Openai:
     timeout_s: float = 120.0
 
 
-MAX_DEFAULT_CONTEXT_TOKENS = 8192
-"""Largest context window of a model for which the settings name none."""
-
-
 @dataclass(frozen=True)
 class Settings:
     """All settings of a session.

@@ -56,6 +56,8 @@ class Rule:
 
 
 MODEL_SUFFIXES = (".gguf", ".rkllm")
+MAX_DEFAULT_CONTEXT_TOKENS = 8192
+"""Largest context window of a model for which the settings name none, and the largest that a folder may set then."""
 
 
 def _is_model_file(value: str, _current: str) -> bool:
@@ -76,8 +78,6 @@ def _is_no_looser(value: Mode, current: Mode) -> bool:
 
 def _is_no_larger_context(value: int, current: int) -> bool:
     """Tell whether a context window takes no more memory; 0 is the model's own, up to the default."""
-    from .settings import MAX_DEFAULT_CONTEXT_TOKENS
-
     return 0 < value <= current if current else value <= MAX_DEFAULT_CONTEXT_TOKENS
 
 

@@ -578,7 +578,7 @@ def check_llama(settings: Settings) -> tuple[Path, int, Sequence[Sentence]]:
     """Check the GGUF of the settings, by default the small model that ships; blocks while a new one is tried.
 
     Returns:
-        The file, the size of its context window, and what the user should know of it.
+        The file, its context tokens (0 for the model's own), and what the user should know of them.
 
     Raises:
         ModelError: It cannot be loaded, or llama.cpp is missing.

@@ -25,7 +25,9 @@ log = logging.getLogger(__name__)
 
 
 def fit_context(settings: Settings, path: Path) -> tuple[int, Sentence | None]:
-    """Return the size of the context window of a GGUF, and what the user is told if it is smaller than wanted.
+    """Return the context tokens that a GGUF is loaded with, and what the user is told if they are fewer than wanted.
+
+    0 stands for the model's own, as in the settings.
 
     Raises:
         ModelError: The file cannot be read or is no GGUF.
@@ -33,10 +35,10 @@ def fit_context(settings: Settings, path: Path) -> tuple[int, Sentence | None]:
     header, free_bytes = read_gguf_header(path), find_free_bytes()
     wanted = settings.context_tokens or choose_context(header)
     if settings.gpu_layers or free_bytes is None:
-        return wanted, None
+        return settings.context_tokens, None
     fitting = count_fitting_tokens(header, free_bytes - path.stat().st_size)
     if fitting is None or wanted <= fitting:
-        return wanted, None
+        return settings.context_tokens, None
     sentence = Sentence("chat.context_reduced", {"tokens": fitting, "wanted": wanted})
     log.warning("%s: the context has %d tokens instead of %d, for lack of memory.", path, fitting, wanted)
     return fitting, sentence

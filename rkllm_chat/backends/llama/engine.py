@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from ...config.settings import MAX_DEFAULT_CONTEXT_TOKENS
+from ...config.trust_rules import MAX_DEFAULT_CONTEXT_TOKENS
 from ...core.errors import ModelError
 from ...core.events import Sentence
 from ...prompt.chat_templates import TEMPLATES, find_family_template, is_named_as_answering
