@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 from ..calls.grammar import CallGrammar, NoCalls
@@ -164,6 +165,25 @@ class PromptReplacer(Protocol):
     @property
     def loses_conversation(self) -> bool:
         """Whether the last prompt has to be evaluated again, or a part of it, once another one has replaced it."""
+        ...
+
+
+@runtime_checkable
+class ConversationKeeper(Protocol):
+    """A backend that can keep what it has evaluated of a conversation in a folder, for the next start."""
+
+    def resume_conversation(self, folder: Path) -> None:
+        """Use what is kept in a folder for the next prompt that begins with it. The folder may not exist."""
+        ...
+
+    async def keep_conversation(self, folder: Path, prompt: Sequence[Message]) -> None:
+        """Keep what is evaluated of a prompt that goes on with a user message, where that saves time.
+
+        A folder has the state of one conversation, which replaces an earlier one. No stream may be open.
+
+        Raises:
+            GenerationError: The engine failed.
+        """
         ...
 
 

@@ -490,6 +490,8 @@ async def open_app(
         try:
             app.sessions.open(settings.session)
             yield app
+            await app.prefiller.close()
+            await app.sessions.keep_state()
         finally:
             _report_log_errors(words, None)
             await app.prefiller.close()

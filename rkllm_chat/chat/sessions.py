@@ -6,14 +6,17 @@
 from __future__ import annotations
 
 import json
+import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
+from ..backends.base import ConversationKeeper
 from ..backends.shared.model_files import resolve_model
 from ..calls.model_families import make_scanner
 from ..config.settings import Settings, replace_model
+from ..core.errors import ChatError
 from ..core.events import CallFound, CallUnreadable, Event, Notice, Text, ToolFinished
 from ..core.i18n import Words
 from ..core.messages import EMPTY_REPLY, Media, Message
@@ -50,6 +53,7 @@ from .conversation import Conversation
 from .tool_calls import initial_messages
 
 _NEWEST = "newest"
+_log = logging.getLogger(__name__)
 _RECORDED_SETTINGS = (
     *("model", "backend", "language", "tool_format", "constrained", "max_steps", "context_tokens"),
     *("prompt_profile", "thinking", "generation", "policy"),
@@ -144,6 +148,8 @@ class SessionManager:
         self.close()
         self._session_log = session_log
         lines += self._restore(contents, name)
+        if isinstance(self._chat.backend, ConversationKeeper):
+            self._chat.backend.resume_conversation(self.directory.state_folder(name))
         if session_log and not session_log.name:
             session_log.copy_entries(contents.entries)
             self._copy_of = name
@@ -175,6 +181,22 @@ class SessionManager:
         for one in (*self._unwritten, record):
             self._write(one)
         self._unwritten.clear()
+
+    async def keep_state(self) -> None:
+        """Keep what the engine has evaluated of the session beside its file, for `--continue`, where that saves time.
+
+        The prompt is built from what the file says, so the state has no secret that the file has not.
+        """
+        chat, backend = self._chat, self._chat.backend
+        if not (self.directory and self.name and isinstance(backend, ConversationKeeper)):
+            return
+        restored = rebuild_conversation(self.redacted_entries)
+        shown = [*restored.history[: restored.kept], *restored.history[restored.first_shown :]]
+        try:
+            await backend.keep_conversation(self.directory.state_folder(self.name), build_prompt(chat, shown))
+        except ChatError as error:  # the session is whole without it
+            _log.warning("The state of session %s is not kept: %s", self.name, error)
+        self.directory.limit_states()
 
     def close(self) -> None:
         """Close the session file."""

@@ -83,8 +83,8 @@ class Rkllm:
         history: Who keeps the conversation: with "client" each request sends all of it and the runtime reuses what it
             has evaluated; with "runtime" only new messages are sent.
         native_tools: Describe the tools to the runtime, which puts them into the prompt in its own way.
-        prompt_cache: Keep what was evaluated of the system prompt and the tools in a file, so that the next start is
-            faster.
+        prompt_cache: Keep what was evaluated of the system prompt, the tools and a session in files, so that the next
+            start is faster.
         base_domain_id: Memory domain of the NPU, about 4 GB each; another one for a second model in the same program.
         cpus: CPU cores to use, as "4-7" or "0,2". Left out: the library chooses.
         embed_flash: Read the table of tokens from storage instead of memory, which saves memory.
@@ -170,8 +170,8 @@ class Settings:
         keep_secrets: Keep text that looks like a key in saved sessions and exports, instead of `[redacted]`.
         prefill_ahead: Let the model read what is known of the next question while you type, so that the answer begins
             earlier.
-        keep_prefix: With llama.cpp, keep what was evaluated of the system prompt and the tools in a file, so that the
-            next start is faster. For the NPU, see `prompt_cache`.
+        keep_prefix: With llama.cpp, keep what was evaluated of the system prompt, the tools and a session in files, so
+            that the next start is faster. For the NPU, see `prompt_cache`.
         llama_library: Path of another build of llama.cpp, a libllama.so or its folder. Left out: the one that is
             installed.
         gpu_layers: With a build of llama.cpp for a GPU, how many layers of the model it computes; -1 for all.

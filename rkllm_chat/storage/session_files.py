@@ -3,7 +3,8 @@
 The records are defined in `session_records`. A file is `ID.jsonl` with mode 0600 in a directory of mode 0700, and links
 are not followed. Each record is appended by one write; the file is synced at the end of a turn. Only one program writes
 a session at a time. A torn last line left by a power failure is moved to `ID.torn` before the next record is written.
-The pictures and sounds of a session are in the folder `ID.media`, named by their hash, and are deleted with it.
+The pictures and sounds of a session are in the folder `ID.media`, named by their hash, and what the engine has
+evaluated of it is in `ID.state`; both are deleted with it.
 """
 
 from __future__ import annotations
@@ -27,13 +28,15 @@ from ..core.private_files import NotOwnedError, make_folder, open_folder, open_p
 from .media import file_name_of, write_media_file
 from .session_records import LogEntry, Record, SessionTitle, TurnFinished, map_media, read_entry, write_entry
 
-_SUFFIX, _TORN_SUFFIX, _MEDIA_SUFFIX = ".jsonl", ".torn", ".media"
+_SUFFIX, _TORN_SUFFIX, _MEDIA_SUFFIX, _STATE_SUFFIX = ".jsonl", ".torn", ".media", ".state"
 _ID = re.compile(r"\d{6}-[0-9a-z]{4}")
 _DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"
 _STEPS_PER_S = 12
 """Time resolution of ids: 86,400 s times this is just under four digits in base 32."""
 
 _MAX_FILE_BYTES = 512 << 20
+_MAX_STATE_BYTES = 1 << 30
+"""Limit for the states of all sessions together: 38,000 tokens of Qwen2.5 1.5B, 18,000 of 7B."""
 _MAX_LINE_BYTES = 16 << 20
 MAX_DEPTH = 128
 _STRING = re.compile(rb'"[^"\\]*(?:\\.?[^"\\]*)*"?', re.DOTALL)
@@ -129,6 +132,24 @@ class SessionDirectory:
         """Return the folder of the media of a session; it may not exist."""
         return self.path / (name + _MEDIA_SUFFIX)
 
+    def state_folder(self, name: str) -> Path:
+        """Return the folder for what an engine has evaluated of a session; it may not exist."""
+        return self.path / (name + _STATE_SUFFIX)
+
+    def limit_states(self, most_bytes: int = _MAX_STATE_BYTES) -> None:
+        """Delete the states of the sessions that were used least recently, beyond a limit, and those of none."""
+        found: list[tuple[float, int, str]] = []
+        with suppress(OSError, ConfigError), self._folder() as folder:
+            names = set(os.listdir(folder))  # noqa: PTH208  # by its descriptor
+            for name in (name.removesuffix(_STATE_SUFFIX) for name in names if name.endswith(_STATE_SUFFIX)):
+                files = [path.lstat() for path in self.state_folder(name).iterdir()]
+                age = max((file.st_mtime for file in files), default=0.0) if name + _SUFFIX in names else 0.0
+                found.append((age, sum(file.st_size for file in files), name))
+        for age, size, name in sorted(found, reverse=True):
+            most_bytes -= size
+            if most_bytes < 0 or not age:
+                shutil.rmtree(self.state_folder(name), ignore_errors=True)  # a link is not followed
+
     def create(self, now: float) -> tuple[str, int]:
         """Create a session file and lock it.
 
@@ -177,8 +198,9 @@ class SessionDirectory:
                 os.unlink(name + _SUFFIX, dir_fd=folder)
                 with suppress(FileNotFoundError):
                     os.unlink(name + _TORN_SUFFIX, dir_fd=folder)
-            with suppress(FileNotFoundError):
-                shutil.rmtree(self.media_folder(name))  # raises OSError for a link
+            for beside in (self.media_folder(name), self.state_folder(name)):
+                with suppress(FileNotFoundError):
+                    shutil.rmtree(beside)  # raises OSError for a link
         except OSError as error:
             raise ConfigError(f"{self.path / name}{_SUFFIX} cannot be deleted: {error.strerror}.") from None
         finally:

@@ -16,6 +16,7 @@ import pytest
 
 import fork_server
 from altered import with_template
+from backends.openai.talks import reply_of
 from rkllm_chat.backends.llama.backend import LlamaBackend
 from rkllm_chat.backends.llama.engine import load_engine
 from rkllm_chat.backends.llama.state_cache import LlamaStateCache, describe_engine
@@ -205,3 +206,60 @@ def test_a_folder_that_cannot_be_written_costs_only_the_file(program: Run, state
     states.write_text("in the way", encoding="utf-8")
     assert read_call(program(*ASK).stdout)
     assert states.read_text(encoding="utf-8") == "in the way"
+
+
+@pytest.fixture
+def sessions(states: Path) -> Path:
+    return states.parent / "sessions"
+
+
+GO_ON = ("--continue", "--no-servers", "--output-format", "json", "--temperature", "0", "--max-tokens", "24", "-p")
+LONG_QUESTION = "Hello! " + "I am glad to see you. " * 100
+NEXT_QUESTION = "I am glad too. " * 4
+MOST_NEW = 150
+
+
+def test_a_continued_session_evaluates_only_what_is_new(program: Run, sessions: Path, tmp_path: Path) -> None:
+    """Its state is beside it; one that is damaged, or in a folder that is not the user's own, is not read."""
+
+    def go_on(question: str = NEXT_QUESTION, *options: str) -> int:
+        usage = json.loads(program(*GO_ON, question, *options).stdout)["result"]["usage"]
+        return int(usage["prefilled_tokens"])
+
+    assert go_on(LONG_QUESTION) > 1000
+    (folder,) = sessions.glob("*.state")
+    assert folder.stat().st_mode & 0o777 == 0o700 and only_file(folder).stat().st_mode & 0o777 == 0o600
+    assert go_on() < MOST_NEW and go_on() < MOST_NEW
+    damaged = only_file(folder)
+    damaged.write_bytes(damaged.read_bytes()[:-1])
+    assert go_on() > 1000
+    assert go_on() < MOST_NEW, "it was kept anew"
+    elsewhere = tmp_path / "elsewhere"
+    folder.rename(elsewhere)
+    folder.symlink_to(elsewhere)
+    theirs = only_file(elsewhere)
+    assert go_on() > 1000
+    assert only_file(elsewhere) == theirs, "nothing is written there either"
+    folder.unlink()
+    elsewhere.rename(folder)
+    program("sessions", "delete", "--yes", folder.stem)
+    assert not folder.exists() and not list(sessions.iterdir())
+
+
+def test_the_state_is_kept_also_behind_an_answer_in_a_prompt_of_its_own(shipped_model: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "one.state"
+
+    async def ask(prompt: Sequence[Message]) -> tuple[str, Usage]:
+        backend = LlamaBackend(shipped_model, 4096, states=tmp_path / "states")
+        backend.keep_states(1 << 28)
+        backend.resume_conversation(folder)
+        text, usage = await reply_of(backend, prompt, GREEDY)
+        await reply_of(backend, [Message("system", "Say yes."), Message("user", "Yes?")], GREEDY)
+        await backend.keep_conversation(folder, [*prompt, Message("assistant", text)])
+        await backend.aclose()
+        return text, usage
+
+    asked = [Message("system", "You are a helpful assistant."), Message("user", LONG_QUESTION)]
+    text, cold = asyncio.run(ask(asked))
+    _, warm = asyncio.run(ask([*asked, Message("assistant", text), Message("user", "Thank you!")]))
+    assert warm.prefilled_tokens < 30 < 1000 < cold.prefilled_tokens

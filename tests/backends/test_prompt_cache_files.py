@@ -53,6 +53,19 @@ def test_a_file_belongs_to_one_model_engine_and_beginning(model: Path, caches: P
     assert not PromptCacheFiles(caches, model, "engine 1").find("tools")
 
 
+@pytest.mark.parametrize(("short", "long"), [("tools", "tools and questions"), ([1, 2], [1, 2, 3, 4])])
+def test_the_longest_kept_beginning_of_a_prompt_is_found(
+    files: PromptCacheFiles, short: str | list[int], long: str | list[int]
+) -> None:
+    assert files.find_longest(long) == (None, 0)
+    for beginning in (short, long):
+        path = save(files, beginning)
+        assert files.find_longest(long + long) == (path, len(beginning))  # type: ignore[operator]
+    path.unlink()
+    assert files.find_longest(long) == (files.find(short), len(short))
+    assert files.find_longest(short[1:]) == (None, 0)
+
+
 def test_files_have_owner_only_modes(model: Path, caches: Path) -> None:
     before = os.umask(0)
     try:

@@ -207,6 +207,33 @@ def test_a_prompt_cache_is_used_by_the_next_start(open_npu: Open, run: Callable[
     assert start_and_ask().reused_tokens == warm.reused_tokens
 
 
+def test_a_kept_conversation_is_used_by_the_next_start(open_npu: Open, run: Callable[..., Any], tmp_path: Path) -> None:
+    asked = [*HELLO[:1], Message("user", "Hello! " + "I am glad to see you. " * 80)]
+    folder = tmp_path / "one.state"
+
+    def start_and_ask(prompt: list[Message], is_kept: bool) -> tuple[str, Usage]:
+        backend = open_npu("G", prompt_cache=is_kept)
+        backend.resume_conversation(folder)
+        text, usage = run(write(backend, prompt))
+        if is_kept:
+            run(backend.keep_conversation(folder, [*prompt, Message("assistant", text)]))
+        run(backend.aclose())
+        return text, usage
+
+    text, cold = start_and_ask(asked, is_kept=True)
+    (file,) = folder.iterdir()
+    assert (file.stat().st_mode & 0o777, folder.stat().st_mode & 0o777) == (0o600, 0o700)
+    following = [*asked, Message("assistant", text), Message("user", "I am glad too. " * 8)]
+    bare, _ = start_and_ask(following, is_kept=False)
+    resumed, warm = start_and_ask(following, is_kept=True)
+    assert resumed == bare and warm.prefilled_tokens < 200 < 1000 < cold.prefilled_tokens
+    (newer,) = folder.iterdir()
+    assert newer != file, "the state of one conversation is kept once"
+    newer.write_bytes(newer.read_bytes()[:-1])
+    again, usage = start_and_ask(following, is_kept=False)
+    assert again == bare and usage.prefilled_tokens > cold.prefilled_tokens
+
+
 def test_an_adapter_is_loaded_and_used(open_npu: Open, run: Callable[..., Any], tmp_path: Path) -> None:
     adapter = tmp_path / "style.rkllm"
     adapter.write_bytes(b"adapter")

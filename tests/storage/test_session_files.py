@@ -242,6 +242,24 @@ def test_a_killed_writer_loses_at_most_the_record_it_was_at(shelf: SessionDirect
     assert len({loss.name for loss in losses}) == 50
 
 
+def test_states_of_sessions_take_a_limited_number_of_bytes(shelf: SessionDirectory, said: list[str]) -> None:
+    names: list[str] = []
+    for age in (1, 2, 3):
+        log = SessionLog(shelf, said.append)
+        log.append(Message("user", "Hello"))
+        log.close()
+        names.append(log.name)
+        file = shelf.state_folder(log.name) / "one.bin"
+        file.parent.mkdir()
+        file.write_bytes(b"0123456789")
+        os.utime(file, (age, age))
+    shelf.state_folder("260101-aaaa").mkdir()
+    shelf.limit_states(25)
+    assert [shelf.state_folder(name).exists() for name in names] == [False, True, True]
+    assert not shelf.state_folder("260101-aaaa").exists(), "its session was deleted"
+    assert sorted(shelf.list_ids()) == sorted(names)
+
+
 def test_ids_sort_by_age_and_are_unique(shelf: SessionDirectory, said: list[str]) -> None:
     moments = [1e9, 1e9 + 1, 1e9 + 59.9, 1e9 + 3600, 1e9 + 86_399.9, 1_700_000_000.0, 1_700_000_000.2, 1_790_000_000.0]
     ids = [make_session_id(moment) for moment in moments]

@@ -93,11 +93,10 @@ class AbortableLlama(llama_cpp.Llama):  # type: ignore[misc]  # the package's ty
         self._requires_eval = True
 
     def truncate(self, number: int) -> bool:
-        """Truncate the KV cache to its first tokens; return whether it could be, else it is as it was."""
-        is_possible = number <= self.n_tokens and self._can_truncate()
-        if is_possible:
+        """Truncate the KV cache to its first tokens; return whether it has these alone now, else it is as it was."""
+        if number < self.n_tokens and self._can_truncate():
             self._truncate_to(number)
-        return is_possible and self.n_tokens == number
+        return self.n_tokens == number
 
     def clear_kv_cache(self) -> None:
         """Clear the KV cache."""

@@ -152,6 +152,8 @@ class LlamaBackend:
         self._engine: Any = load_engine(path, context_tokens, count_threads(cores), library, batch_tokens, gpu_layers)
         self._state_cache = LlamaStateCache(states, path, self._engine) if states else None
         self._state_pool: StatePool | None = None
+        self._resumed: Path | None = None
+        self._evaluated_tokens, self._evaluation_s = 0, 0.0
         self._embedder: LlamaEmbedder | None = None
         self._prefill: PrefillRequest | None = None
         self.prefill_threads: int = self._engine.n_threads_batch
@@ -306,6 +308,39 @@ class LlamaBackend:
         """Keep the states of several conversations in memory. No stream may be open."""
         self._state_pool = StatePool(self._engine, limit_bytes) if limit_bytes else None
 
+    def resume_conversation(self, folder: Path) -> None:
+        """Use the state in a folder for the next prompt that begins with it."""
+        self._resumed = folder
+
+    async def keep_conversation(self, folder: Path, prompt: Sequence[Message]) -> None:
+        """Keep the state of a prompt in a folder, where it is loaded faster than evaluated.
+
+        Raises:
+            GenerationError: The engine failed.
+        """
+
+        def compute(_emit: Emit[StreamItem]) -> None:
+            self._report_progress = lambda: None
+            self._keep_conversation(folder, prompt)
+
+        async with aclosing(self._run(compute, PrefillRequest(()))) as items:
+            async for _ in items:
+                pass
+
+    def _keep_conversation(self, folder: Path, prompt: Sequence[Message]) -> None:
+        """Keep the state of a prompt, on the engine's thread."""
+        if not (self._can_generate and self._state_cache and self._evaluated_tokens) or self.projector:
+            return
+        tokens = self._stable_prefix(prompt, is_new=True)
+        if self._state_pool:  # an answer in a prompt of its own may have replaced the conversation
+            self._state_pool.switch_to(tokens)
+        known = len(self._stable_prefix(prompt[:1])) if prompt and prompt[0].role == "system" else 0
+        cached: int = self._engine.count_cached_prefix(tokens)
+        if cached <= known or not self._engine.truncate(cached):
+            return
+        evaluation_s = (cached - known) * self._evaluation_s / self._evaluated_tokens
+        self._state_cache.save_conversation(folder, tokens[:cached], evaluation_s)
+
     @property
     def loses_conversation(self) -> bool:
         """Whether the state of the last prompt is not kept when another one replaces it, or not all of it."""
@@ -407,26 +442,43 @@ class LlamaBackend:
         cached = self._count_cached(tokens)
         if len(tokens) - cached < _MIN_PREFILL_TOKENS:
             return
+        started_at = time.monotonic()
         try:
             self._save_prefix(unsaved_prefix, lambda: request.is_stopped)
             self._engine.evaluate_prompt(tokens, lambda: request.is_stopped)
         finally:
             request.evaluated_tokens = max(0, self._engine.n_tokens - cached)
+            self._record_speed(request.evaluated_tokens, time.monotonic() - started_at)
 
-    def _stable_prefix(self, messages: Sequence[Message]) -> list[int]:
-        """Return the tokens of messages that no next user message changes; empty if no user message may follow."""
+    def _record_speed(self, tokens: int, seconds: float) -> None:
+        """Record how fast a prompt was evaluated; a few tokens say little of many."""
+        if tokens >= _MIN_PREFILL_TOKENS and seconds > 0:
+            self._evaluated_tokens += tokens
+            self._evaluation_s += seconds
+
+    def _stable_prefix(self, messages: Sequence[Message], is_new: bool = False) -> list[int]:
+        """Return the tokens of messages that no next user message changes; empty if no user message may follow.
+
+        Args:
+            messages: The messages.
+            is_new: Tokenize replies as a program that has not generated them.
+        """
         try:
-            one, other = (self._tokenize(self._template([*messages, Message("user", text)])) for text in "ab")
+            one, other = (self._tokenize(self._template([*messages, Message("user", text)]), is_new) for text in "ab")
         except ModelError:
             return []
         return common_prefix(one, other)
 
     def _load_prefix(self, prompt: Sequence[Message], tokens: list[int]) -> list[int]:
-        """Load system text and tools into the KV cache from a file, where that saves many tokens.
+        """Load the conversation, or system text and tools, into the KV cache from a file, where that saves many tokens.
 
-        Returns their tokens if there is no file and there should be one.
+        Returns the tokens of system text and tools if there is no file of them and there should be one.
         """
         cached = self._count_cached(tokens)
+        if self._resumed and self._state_cache:
+            if self._state_cache.load_conversation(self._resumed, tokens, cached + _MIN_PREFILL_TOKENS):
+                self._resumed = None
+            cached = self._count_cached(tokens)
         if self._state_cache is None or len(tokens) - cached < MIN_TOKENS:
             return []
         prefix = self._stable_prefix([message for message in prompt[:1] if message.role == "system"])
@@ -470,6 +522,7 @@ class LlamaBackend:
             max_tokens=max_tokens,
             started_at=started_at,
         )
+        evaluated_from = time.monotonic()
         reply_prefix = find_reply_prefix(pieces)
         if reply_prefix:
             emit(reply_prefix)
@@ -486,6 +539,7 @@ class LlamaBackend:
             if constraint:
                 constraint.close()
         self._tokenizer.remember_reply(reply_prefix, "".join(reply.text), reply.token_ids)
+        self._record_speed(reply.prompt_tokens - reply.reused_tokens, reply.first_token_at - evaluated_from)
         if self._state_pool:
             self._state_pool.measure_current()
         emit(reply.make_usage(stopped=self._stop.is_set()))
@@ -554,8 +608,8 @@ class LlamaBackend:
         same: int = self._engine.count_cached_prefix(tokens[:-1])
         return same
 
-    def _tokenize(self, pieces: Sequence[Piece]) -> list[int]:
-        tokens = self._tokenizer.encode(pieces)
+    def _tokenize(self, pieces: Sequence[Piece], is_new: bool = False) -> list[int]:
+        tokens = self._tokenizer.encode(pieces, is_new)
         return [self._engine.token_bos(), *tokens] if self._adds_bos(pieces) else tokens
 
     def _adds_bos(self, pieces: Sequence[Piece]) -> bool:

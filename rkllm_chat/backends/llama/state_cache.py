@@ -8,39 +8,96 @@ from __future__ import annotations
 
 import ctypes
 import os
+import time
 from pathlib import Path
 from typing import Any
 
 from ..shared.prompt_cache_files import PromptCacheFiles
 
 _TOKEN_BYTES = 4
+_ASSUMED_BYTES_PER_S = 200e6
+"""Speed of writing and of reading a state, until one is measured; here 270 to 380 MB/s, hash included."""
+_MIN_MEASURED_BYTES = 1 << 20
+_MIN_SAVED_S = 0.1
+"""A conversation that is evaluated in less time is not worth a file."""
 _END_MARK = b"complete"
 """Last bytes of a file: with flash attention, llama.cpp 0.3.36 aborts the process on a state that is cut off."""
 
 
 class LlamaStateCache:
-    """The state files of one engine."""
+    """The state files of one engine: one for each beginning of prompts, and one for each conversation in its folder.
+
+    Attributes:
+        bytes_per_s: Speed of writing and reading files, hashes included, as measured last.
+    """
 
     def __init__(self, folder: Path, model: Path, engine: Any) -> None:
         self._engine = engine
-        self._files = PromptCacheFiles(folder, model, describe_engine(engine))
+        self._model, self._description = model, describe_engine(engine)
+        self._files = PromptCacheFiles(folder, model, self._description)
+        self.bytes_per_s = _ASSUMED_BYTES_PER_S
 
     def load(self, prefix: list[int]) -> bool:
         """Load the state of exactly these tokens into the KV cache; return False if there is no valid file."""
+        started_at = time.monotonic()
         path = self._files.find(prefix)
-        if path is None:
-            return False
-        if _read_state(self._engine, path, prefix):
-            return True
-        self._files.remove(path)
-        return False
+        return path is not None and self._read(self._files, path, prefix, started_at)
+
+    def load_conversation(self, folder: Path, prompt: list[int], least: int) -> bool:
+        """Load what a folder has of a prompt into the KV cache, if it has at least so many tokens of it."""
+        started_at, files = time.monotonic(), self._find_conversation(folder)
+        path, length = files.find_longest(prompt)
+        return path is not None and length >= least and self._read(files, path, prompt[:length], started_at)
 
     def save(self, prefix: list[int]) -> bool:
         """Save the KV cache, which must contain exactly these tokens; return whether that succeeded."""
+        return self._write(self._files, prefix)
+
+    def save_conversation(self, folder: Path, prefix: list[int], evaluation_s: float) -> bool:
+        """Save the KV cache, which must contain exactly these tokens, if that is worth it.
+
+        Args:
+            folder: The folder of the conversation; it has one file.
+            prefix: The tokens.
+            evaluation_s: How long their evaluation takes that the file saves.
+
+        Returns:
+            Whether the folder has them now.
+        """
+        files = self._find_conversation(folder)
+        needed_s = 2 * self.measure_size(prefix) / self.bytes_per_s  # it is written, and read again
+        if evaluation_s < max(_MIN_SAVED_S, needed_s):
+            return False
+        return files.find(prefix) is not None or self._write(files, prefix)
+
+    def measure_size(self, prefix: list[int]) -> int:
+        """Return the size of the file for what is in the KV cache, in bytes."""
         import llama_cpp
 
-        size = _TOKEN_BYTES * len(prefix) + llama_cpp.llama_state_seq_get_size(self._engine.ctx, 0)
-        return self._files.save(prefix, lambda path: _write_state(self._engine, path, prefix), size)
+        return int(_TOKEN_BYTES * len(prefix) + llama_cpp.llama_state_seq_get_size(self._engine.ctx, 0))
+
+    def _find_conversation(self, folder: Path) -> PromptCacheFiles:
+        return PromptCacheFiles(folder, self._model, self._description, max_files=1)
+
+    def _read(self, files: PromptCacheFiles, path: Path, prefix: list[int], started_at: float) -> bool:
+        size = path.stat().st_size
+        if _read_state(self._engine, path, prefix):
+            self._record_speed(size, started_at)
+            return True
+        files.remove(path)
+        return False
+
+    def _write(self, files: PromptCacheFiles, prefix: list[int]) -> bool:
+        started_at, size = time.monotonic(), self.measure_size(prefix)
+        is_written = files.save(prefix, lambda path: _write_state(self._engine, path, prefix), size)
+        if is_written:
+            self._record_speed(size, started_at)
+        return is_written
+
+    def _record_speed(self, size: int, started_at: float) -> None:
+        seconds = time.monotonic() - started_at
+        if size >= _MIN_MEASURED_BYTES and seconds > 0:
+            self.bytes_per_s = size / seconds
 
 
 def describe_engine(engine: Any) -> str:

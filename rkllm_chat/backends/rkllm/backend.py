@@ -30,7 +30,7 @@ from ...core.user_paths import expand_home
 from ...prompt.pieces import Piece, join_text
 from ..base import ModelStream, StoppableStream, StreamItem, TextEmbedding
 from ..shared.model_files import read_beginning, read_parameter_count
-from ..shared.prompt_cache_files import PromptCacheFiles
+from ..shared.prompt_cache_files import MAX_FILES, PromptCacheFiles
 from ..shared.prompt_tokens import PromptTokenizer, load_tokenizer
 from ..shared.stop_sequences import Ending, StopDetector
 from ..shared.thread_stream import Emit, PrefillRequest, stream_from_thread
@@ -183,12 +183,14 @@ class RkllmBackend:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="rkllm")
         self._prefill: PrefillRequest | None = None
         self._loaded_prefix: str | list[int] = ""
+        self._resumed: Path | None = None
         self._cached_tokens, self._prefill_tokens_per_s = 0, 0.0
         self._runtime = self._load(self._make_config(settings, library, model), settings, layout)
         self.media_kinds: frozenset[MediaKind] = frozenset(("image",) if self._runtime.image_tokens else ())
         self._planner.picture_tokens = self._runtime.image_tokens + self._marker_tokens
         self._open_cache_files = partial(self._describe_cache_files, settings, model)
         self._cache_files = self._open_cache_files() if settings.rkllm.prompt_cache else None
+        self._keeps_conversations = self._cache_files is not None
         self._beginnings: deque[str | list[int]] | None = None
         self._load_s = 0.0
 
@@ -252,18 +254,59 @@ class RkllmBackend:
             fixed_options = {**config.fixed_options, "max_context_len": error.limit_tokens}
             return Runtime(replace(config, fixed_options=fixed_options), options, self._record_cache_loss)
 
-    def _describe_cache_files(self, settings: Settings, model: Path) -> PromptCacheFiles | None:
-        """Return the files of evaluated prompt beginnings; None if they are of no use."""
+    def _describe_cache_files(
+        self, settings: Settings, model: Path, folder: Path | None = None, max_files: int = MAX_FILES
+    ) -> PromptCacheFiles | None:
+        """Return the files of evaluated prompt beginnings in a folder; None if they are of no use."""
         rkllm, is_rendered = settings.rkllm, isinstance(self._planner, RenderedPromptPlanner)
         if not (self.history == "client" and is_rendered):
             return None
         engine = f"rkllm {self._runtime.release} {self.context_tokens} {rkllm.lora} {rkllm.lora_scale}"
-        return PromptCacheFiles(state_folder() / "prompt-caches", model, engine)
+        return PromptCacheFiles(folder or state_folder() / "prompt-caches", model, engine, max_files)
 
     def _record_cache_loss(self) -> None:
         """Record that the KV cache is empty."""
         self._planner.record_cache_loss()
         self._cached_tokens, self._loaded_prefix = 0, ""
+
+    def resume_conversation(self, folder: Path) -> None:
+        """Use the prompt cache in a folder for the next prompt that begins with it."""
+        self._resumed = folder if self._keeps_conversations else None
+
+    async def keep_conversation(self, folder: Path, prompt: Sequence[Message]) -> None:
+        """Let the runtime write what it has evaluated of a prompt into a folder, where that saves time.
+
+        Raises:
+            GenerationError: The runtime failed.
+        """
+
+        def work(_emit: Emit[StreamItem], stop: Event) -> None:
+            self._keep_conversation(folder, prompt, stop)
+
+        async with aclosing(stream_from_thread(work, self._thread, self._runtime.wake)) as items:
+            async for _ in items:
+                pass
+
+    def _keep_conversation(self, folder: Path, prompt: Sequence[Message], stop: Event) -> None:
+        """Write the prompt cache of a conversation, on the thread that communicates with the worker.
+
+        The size of the file is known only when it is written, so one that took longer than the evaluation is removed.
+        """
+        planner, files = self._planner, self._open_cache_files(folder, 1) if self._keeps_conversations else None
+        if files is None or not (isinstance(planner, RenderedPromptPlanner) and self._runtime.is_ready):
+            return
+        prefix = planner.stable_prefix(prompt, is_new=True)
+        missing = planner.count_new_tokens(prefix)
+        known = planner.count(planner.system_prefix(prompt))
+        evaluated = planner.count(prefix) - missing - known
+        evaluation_s = evaluated / self._prefill_tokens_per_s if self._prefill_tokens_per_s else 0.0
+        if missing > _MIN_LOADED_TOKENS or evaluation_s < self._load_s or evaluated < _MIN_LOADED_TOKENS:
+            return
+        started_at = time.monotonic()
+        files.save(prefix, lambda path: self._evaluate(prefix, stop, missing, str(path)) is not None)
+        path = files.find(prefix)
+        if path and time.monotonic() - started_at + self._load_s > evaluation_s:
+            files.remove(path)
 
     @property
     def loses_conversation(self) -> bool:
@@ -550,6 +593,8 @@ class RkllmBackend:
         planner = self._planner
         assert isinstance(planner, RenderedPromptPlanner)
         prefix, evaluated = planner.system_prefix(prompt), 0
+        if self._resumed and self._load_conversation(self._resumed, planner, prompt):
+            self._resumed, self._loaded_prefix = None, prefix
         if prefix == self._loaded_prefix:
             return 0
         self._loaded_prefix = prefix  # also without a file the cache begins with it, after this run
@@ -579,6 +624,24 @@ class RkllmBackend:
                 self._cache_files.remove(path)
             self._cache_files = None
         return evaluated
+
+    def _load_conversation(self, folder: Path, planner: RenderedPromptPlanner, prompt: Sequence[Message]) -> bool:
+        """Load what a folder has of a prompt; return whether it has anything that was loaded."""
+        files = self._open_cache_files(folder, 1)
+        full = planner.write_prompt(prompt)
+        path, length = files.find_longest(full) if files else (None, 0)
+        if files is None or path is None:
+            return False
+        started_at = time.monotonic()
+        try:
+            self._runtime.execute_command("load_cache", path=str(path))
+        except GenerationError as error:  # it only saves time
+            log.warning("prompt cache %s: %s", path, error)
+            files.remove(path)
+            return False
+        self._load_s = time.monotonic() - started_at
+        planner.record_prefill(full[:length])
+        return True
 
     def _is_new(self, prefix: str | list[int]) -> bool:
         """Return whether a beginning comes for the first time, where one that does not return is worth no file."""

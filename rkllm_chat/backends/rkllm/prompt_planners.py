@@ -136,10 +136,15 @@ class RenderedPromptPlanner:
         pictures = tuple(piece.media for piece in pieces if piece.media)
         return self._tokens.encode(pieces) if self._tokens and not pictures else self._join(pieces), pictures
 
+    def write_prompt(self, prompt: Sequence[Message]) -> str | list[int]:
+        """Return what is sent for a prompt, of which nothing is in the KV cache; empty if there are pictures."""
+        full, pictures = self._write(self._template(prompt))
+        return "" if pictures else full
+
     def write_text(self, text: str) -> tuple[str | list[int], int]:
         """Return what is sent for a text without a template, and its length in tokens, as far as that is known."""
         written, _ = self._write([Piece(text, special=False)])
-        return written, self._count(written)
+        return written, self.count(written)
 
     def count_tokens(self, prompt: Sequence[Message]) -> int:
         """Return the length of a prompt in tokens: exact with a tokenizer, else estimated."""
@@ -148,7 +153,7 @@ class RenderedPromptPlanner:
     def _count_pieces(self, pieces: Sequence[Piece]) -> int:
         texts = [piece for piece in pieces if not piece.media]
         pictures = self.picture_tokens * (len(pieces) - len(texts))
-        return pictures + self._count(self._tokens.encode(texts) if self._tokens else self._join(texts))
+        return pictures + self.count(self._tokens.encode(texts) if self._tokens else self._join(texts))
 
     def count_cached_tokens(self, prompt: Sequence[Message]) -> int | None:
         """Return how many tokens of a prompt are in the KV cache; None if its content is unknown."""
@@ -160,16 +165,20 @@ class RenderedPromptPlanner:
         common_length = len(common_prefix(list(full), list(self._cached)))
         if self._only_new and common_length < len(self._cached):
             return 0
-        return self._count(full[:common_length]) if common_length else 0
+        return self.count(full[:common_length]) if common_length else 0
 
     def system_prefix(self, prompt: Sequence[Message]) -> str | list[int]:
         """Return the beginning of the prompt that no message changes: everything before its first user message."""
         return self.stable_prefix([message for message in prompt[:1] if message.role == "system"])
 
-    def stable_prefix(self, messages: Sequence[Message]) -> str | list[int]:
+    def stable_prefix(self, messages: Sequence[Message], is_new: bool = False) -> str | list[int]:
         """Return the part of rendered messages that no next user message changes.
 
         Empty if no user message may follow, or if there are pictures.
+
+        Args:
+            messages: The messages.
+            is_new: Tokenize replies as a program that has not generated them.
         """
         if any(message.media for message in messages):
             return ""
@@ -178,7 +187,7 @@ class RenderedPromptPlanner:
         except ModelError:
             return ""
         if self._tokens:
-            return common_prefix(self._tokens.encode(one), self._tokens.encode(other))
+            return common_prefix(self._tokens.encode(one, is_new), self._tokens.encode(other, is_new))
         return "".join(common_prefix(list(self._join(one)), list(self._join(other))))
 
     def count_new_tokens(self, prompt: str | list[int]) -> int:
@@ -186,7 +195,7 @@ class RenderedPromptPlanner:
         common_length = (
             len(common_prefix(list(prompt), list(self._cached))) if type(prompt) is type(self._cached) else 0
         )
-        return self._count(prompt[common_length:]) if common_length < len(prompt) else 0
+        return self.count(prompt[common_length:]) if common_length < len(prompt) else 0
 
     def record_prefill(self, prompt: str | list[int]) -> None:
         """Record that the KV cache contains this prompt."""
@@ -211,7 +220,8 @@ class RenderedPromptPlanner:
         self._cached = self._last_prompt = ""
         self._cached_pictures = self._last_pictures = ()
 
-    def _count(self, prompt: str | list[int]) -> int:
+    def count(self, prompt: str | list[int]) -> int:
+        """Return the length in tokens of what is sent: exact for token ids, else estimated."""
         return self._estimator.count(prompt) if isinstance(prompt, str) else len(prompt)
 
 

@@ -1,9 +1,9 @@
-"""Files of evaluated prompt beginnings (system text and tools), kept for the next start of the program.
+"""Files of evaluated prompt beginnings, kept for the next start of the program: system text and tools, conversations.
 
-A file is valid for one engine, model and beginning only, so its name contains a hash of these and a second hash of the
-file's content. A truncated, altered or copied file is thus detected and removed before native code reads it:
-llama.cpp's loader ends the process on some data, and the loader of the NPU runtime is closed source. SHA-256 takes 1 s
-a GB (measured on x86-64; the cores of an RK3588 have its instructions too).
+A file is valid for one engine, model and beginning only, so its name contains the beginning's length, a hash of these
+and a second hash of the file's content. A truncated, altered or copied file is thus detected and removed before native
+code reads it: llama.cpp's loader ends the process on some data, and the loader of the NPU runtime is closed source.
+SHA-256 takes 1 s a GB (measured on x86-64; the cores of an RK3588 have its instructions too).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 class PromptCacheFiles:
     """The files of one model under one engine, in a folder that all models share."""
 
-    def __init__(self, folder: Path, model: Path, engine: str) -> None:
+    def __init__(self, folder: Path, model: Path, engine: str, max_files: int = MAX_FILES) -> None:
         """Describe the files of one model.
 
         Args:
@@ -44,8 +44,9 @@ class PromptCacheFiles:
             model: The model file, which must exist.
             engine: Text that differs for everything that cannot read the files of each other: versions, sizes,
                 adapters.
+            max_files: Maximum number of files in the folder.
         """
-        self._folder = folder
+        self._folder, self._max_files = folder, max_files
         status = model.stat()
         self._identity = f"{engine}\0{model.absolute()}\0{status.st_size}\0{status.st_mtime_ns}"
 
@@ -67,6 +68,19 @@ class PromptCacheFiles:
             if not isinstance(error, FileNotFoundError):
                 log.warning("prompt cache files: %s: %s", self._folder, explain_open_error(error))
         return None
+
+    def find_longest(self, prompt: str | list[int]) -> tuple[Path | None, int]:
+        """Return the valid file of the longest beginning of a prompt, and the length of that beginning."""
+        try:
+            with open_folder(self._folder) as folder:
+                found = (name.partition(".")[0] for name in os.listdir(folder))  # noqa: PTH208  # by its descriptor
+                lengths = {int(length) for length in found if length.isdecimal()}
+        except OSError:
+            return None, 0
+        for length in sorted((length for length in lengths if 0 < length <= len(prompt)), reverse=True):
+            if path := self.find(prompt[:length]):
+                return path, length
+        return None, 0
 
     def save(self, prefix: str | list[int], write: Callable[[Path], bool], size_bytes: int = 0) -> bool:
         """Write the file of a beginning.
@@ -95,7 +109,8 @@ class PromptCacheFiles:
             path.unlink(missing_ok=True)
 
     def _key(self, prefix: str | list[int]) -> str:
-        return hashlib.sha256(f"{self._identity}\0{prefix}".encode("utf-8", errors="replace")).hexdigest()[:_DIGITS]
+        digest = hashlib.sha256(f"{self._identity}\0{prefix}".encode("utf-8", errors="replace")).hexdigest()[:_DIGITS]
+        return f"{len(prefix)}.{digest}"
 
     def _has_room(self, size_bytes: int) -> bool:
         free = shutil.disk_usage(self._folder).free - size_bytes
@@ -128,7 +143,7 @@ class PromptCacheFiles:
         newest = sorted((pair for pair in files if pair[1].suffix == _SUFFIX), key=lambda pair: -pair[0].st_mtime_ns)
         for number, (status, path) in enumerate(newest):
             remaining_bytes -= status.st_size
-            if number >= MAX_FILES or remaining_bytes < 0:
+            if number >= self._max_files or remaining_bytes < 0:
                 path.unlink(missing_ok=True)
         for status, path in files:
             if path.suffix == _PARTIAL and status.st_mtime < limit:

@@ -54,19 +54,24 @@ class PromptTokenizer:
         self._active: dict[str, bool] = {}
         self._cached_plain = lru_cache(_MAX_CACHED_TEXTS)(self._encode_plain)
 
-    def encode(self, pieces: Sequence[Piece]) -> list[int]:
-        """Return the token ids of a prompt."""
+    def encode(self, pieces: Sequence[Piece], is_new: bool = False) -> list[int]:
+        """Return the token ids of a prompt.
+
+        Args:
+            pieces: The prompt.
+            is_new: Return those of a program that has generated none of its replies.
+        """
         ids: list[int] = []
         for piece in pieces:
             if piece.media and self._encode_media:
                 ids += self._encode_media(piece.media)
             else:
-                ids += self._encode(piece) if piece.special else self._plain(piece.text)
+                ids += self._encode(piece) if piece.special else self._plain(piece.text, is_new)
         return ids
 
-    def _plain(self, text: str) -> list[int]:
+    def _plain(self, text: str, is_new: bool) -> list[int]:
         """Return the ids of text that is not from the template; short texts are cached, because prompts repeat them."""
-        reply_ids = self._replies.get(text)
+        reply_ids = None if is_new else self._replies.get(text)
         return reply_ids or (self._cached_plain(text) if len(text) <= _MAX_CACHED_LENGTH else self._encode_plain(text))
 
     def _encode_plain(self, text: str) -> list[int]:
