@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from .settings import Settings
 
 _PLAIN_HEADERS = ("accept", "accept-language", "content-type", "user-agent", "mcp-protocol-version")
+_MIN_ARGUMENT_LENGTH = 4
+"""Values of shorter variables are parts of too many arguments."""
 _VARIABLE = re.compile(r"\$\{(\w+)")
 
 
@@ -31,7 +33,9 @@ def make_redactor(
     redactor = Redactor()
     if written:
         names = _VARIABLE.findall(str(asdict(written)))
-        redactor.add_variables({name: (environment or {}).get(name, "") for name in names})
+        variables = {name: (environment or {}).get(name, "") for name in names}
+        redactor.add_variables(variables)
+        _learn_arguments(redactor, server, variables)
     add_server_secrets(redactor, server)
     return redactor
 
@@ -42,10 +46,12 @@ def add_settings_secrets(redactor: Redactor, settings: Settings, environment: Ma
     redactor.add(environment.get(settings.openai.key_env, ""))
     for server in settings.servers:
         add_server_secrets(redactor, server)
+        _learn_arguments(redactor, server, settings.variables)
 
 
 def add_server_secrets(redactor: Redactor, server: ServerConfig) -> None:
-    """Add the values of a server's env, headers, URL and OAuth settings."""
+    """Add the values of a server's env, headers, URL and OAuth settings, and of options with telling names."""
+    _learn_arguments(redactor, server, {})
     redactor.add_named(server.env.items())
     redactor.add_beside(server.env.items())
     sent = [(name, value) for name, value in server.headers.items() if name.lower() not in _PLAIN_HEADERS]
@@ -55,6 +61,28 @@ def add_server_secrets(redactor: Redactor, server: ServerConfig) -> None:
     redactor.add(server.oauth.client_secret, server.oauth.assertion)
     if "?" in server.url or "@" in server.url:
         _learn_url(redactor, server.url)
+
+
+def _learn_arguments(redactor: Redactor, server: ServerConfig, variables: Mapping[str, str]) -> None:
+    """Add the values of options: those whose names suggest a secret, and those that variables have given."""
+    given = {name: value for name, value in variables.items() if len(value) >= _MIN_ARGUMENT_LENGTH}
+    for option, value in _list_options(server.args):
+        held = [(name, one) for name, one in given.items() if one in value]
+        if SECRET_NAME.search(option) or held:
+            redactor.add_named([(option, value)])
+            redactor.add_beside([(option, value), (option.lstrip("-"), value), *held])
+
+
+def _list_options(args: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield the options of a command line with their values: `--name=value` and `--name value`; "" for other words."""
+    before = ""
+    for word in args:
+        option, separator, value = word.partition("=")
+        if word.startswith("-") and separator:
+            yield option, value
+        elif not word.startswith("-"):
+            yield before, word
+        before = word if word.startswith("-") and not separator else ""
 
 
 def _learn_url(redactor: Redactor, url: str) -> None:

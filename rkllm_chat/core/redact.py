@@ -110,10 +110,12 @@ class Redactor:
             pairs: Names and values.
         """
         for name, value in pairs:
-            if value.strip():
+            if name and value.strip():
                 end = r"(?!\w)" if value[-1].isalnum() else ""
+                between = "(?:[:=,]|[ \t])" if name.startswith("-") else "[:=]"  # "--pin 4711", ["--pin", "4711"]
                 pattern = (
-                    rf"(?i:(?<![\w-]){re.escape(name)}[\"']?[ \t]*[:=][ \t]*[\"']?)(?P<secret>{re.escape(value)}){end}"
+                    rf"(?i:(?<![\w-]){re.escape(name)}[\"']?[ \t]*{between}[ \t]*[\"']?)"
+                    rf"(?P<secret>{re.escape(value)}){end}"
                 )
                 self._beside[name, value] = re.compile(pattern)
 

@@ -27,18 +27,23 @@ for line in sys.stdin:
         result = {"tools": [{"name": "tell", "inputSchema": {"type": "object"}}]}
     elif message["method"] == "tools/call":
         told = "PIN_CODE=4711, \\"PIN_CODE\\": \\"4711\\", PLAIN = zq9SECRETthree; room 4711 is free"
+        told = f"{told}; {json.dumps(sys.argv[1:])} {' '.join(sys.argv[1:])}"
         result = {"isError": True, "content": [{"type": "text", "text": told}]}
     print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
 """
-HIDDEN = 'PIN_CODE=[redacted], "PIN_CODE": "[redacted]", PLAIN = [redacted]; room 4711 is free'
+HIDDEN = 'PIN_CODE=[redacted], "PIN_CODE": "[redacted]", PLAIN = [redacted]; room 4711 is free; '
+HIDDEN += '["--token=[redacted]", "--pin", "[redacted]", "--at", "[redacted]", "--port", "8080"] '
+HIDDEN += "--token=[redacted] --pin [redacted] --at [redacted] --port 8080"
 
 
 @pytest.fixture
-def own(folder: Path) -> tuple[str, str]:
-    """A server whose tool fails and tells its variables."""
+def own(folder: Path, environment: dict[str, str]) -> tuple[str, str]:
+    """A server whose tool fails and tells its variables and its arguments."""
+    environment |= {"S2": "zq9-secret", "PINV": "5817", "S3": "x1y2"}
     (folder / "teller.py").write_text(SERVER, encoding="utf-8")
     (folder / "own.toml").write_text(
-        f'[[servers]]\nname = "teller"\ncommand = {json.dumps(sys.executable)}\nargs = ["teller.py"]\nsandbox = "off"\n'
+        f'[[servers]]\nname = "teller"\ncommand = {json.dumps(sys.executable)}\nsandbox = "off"\n'
+        'args = ["teller.py", "--token=${S2}", "--pin", "${PINV}", "--at", "${S3}", "--port", "8080"]\n'
         'env = { PIN_CODE = "4711", PLAIN = "zq9SECRETthree" }\n',
         encoding="utf-8",
     )
