@@ -52,3 +52,12 @@ def test_a_block_of_the_documentation_runs(page: str, code: str, environment: di
 def test_the_examples_of_docstrings_are_true(module: str) -> None:
     failed, count = doctest.testmod(importlib.import_module(module))
     assert count and not failed
+
+
+@pytest.mark.parametrize("page", ["board.ja.md", "board.zh.md"])
+def test_a_page_that_downloads_the_library_says_which_file_is_right(page: str) -> None:
+    text, table = (DOCS / page).read_text("utf-8"), (DOCS.parent / "models/README.md").read_text("utf-8")
+    release = re.search(r"raw/(release-v[0-9.]+)/rkllm-runtime", text)
+    assert release
+    row = re.search(rf"`{release[1]}` \| `git hash-object`: ([0-9a-f]{{40}})", table)
+    assert row and f"git hash-object librkllmrt.so   # {row[1]}" in text

@@ -106,6 +106,24 @@ def test_permission_mode_replaces_the_dangerous_flag(stage: Stage) -> None:
 
 
 @pytest.mark.slow
+def test_in_an_empty_folder_no_settings_of_a_project_are_read(stage: Stage) -> None:
+    """Nor what an earlier run has left there; the files of --folder can still be added to a prompt."""
+    empty = stage.state.parent / "empty"
+    (empty / ".claude").mkdir(parents=True)
+    (empty / ".claude/settings.json").write_text("{}", encoding="utf-8")
+    (stage.work / "notes.txt").write_text("Low tide at noon.", encoding="utf-8")
+
+    async def play(call: Talk) -> None:
+        await call("execute_claude_with_context", prompt="hello", file_path="notes.txt")
+
+    stage.talk(play, "--empty-folder")
+    [run] = stage.calls
+    assert (run["folder"], [*empty.iterdir()]) == (str(empty), [])
+    assert "Low tide at noon." in run["prompt"]
+    stage.talk(play)
+    assert stage.calls[-1]["folder"] == str(stage.work)
+
+
 def test_a_failed_run_names_its_cause(stage: Stage) -> None:
     async def play(call: Talk) -> None:
         for prompt, words in (FAILURES | NOT_SENT).items():

@@ -9,17 +9,20 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shutil
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...config.loader import state_folder
 from ...core.errors import UsageError
+from ...core.private_files import make_folder
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
 
 _HISTORY = "claude/history.json"
+_EMPTY_FOLDER = "claude/empty"
 PERMISSION_MODE = re.compile(r"[A-Za-z][A-Za-z-]*")
 
 
@@ -40,6 +43,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="permission mode of the CLI, such as default, plan or acceptEdits"
         " (default: --dangerously-skip-permissions, which allows Claude everything that you may do)",
     )
+    add(
+        "--empty-folder",
+        action="store_true",
+        help="run Claude in an empty folder, where no settings, hooks and servers of a project are",
+    )
 
 
 def build_server(options: argparse.Namespace) -> MCPServer:
@@ -56,4 +64,23 @@ def build_server(options: argparse.Namespace) -> MCPServer:
     from .session import ClaudeSession
 
     find, history = partial(find_claude, os.environ), RunHistory(state_folder() / _HISTORY)
-    return server.build_server(ClaudeSession(find, folders, history, options.permission_mode))
+    work = _make_empty_folder(state_folder() / _EMPTY_FOLDER) if options.empty_folder else folders[0]
+    return server.build_server(ClaudeSession(find, folders, history, options.permission_mode, work=work))
+
+
+def _make_empty_folder(folder: Path) -> Path:
+    """Return the folder without what an earlier run has left in it; its path stays, to which the CLI's sessions belong.
+
+    Raises:
+        UsageError: It cannot be emptied.
+    """
+    try:
+        if folder.is_symlink():
+            raise OSError("it is a link")
+        if folder.exists():
+            shutil.rmtree(folder)
+        make_folder(folder)
+    except OSError as error:
+        text = f"The folder {folder} cannot be emptied: {error.strerror or error}."
+        raise UsageError(text, "Remove it, or leave out --empty-folder.") from None
+    return folder

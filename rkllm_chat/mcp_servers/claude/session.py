@@ -67,10 +67,11 @@ class ClaudeSession:
 
     Args:
         find: Returns the path of the CLI or raises StartError; the result is cached until the program disappears.
-        folders: Context files must be inside; the first one is the working folder.
+        folders: Context files must be inside.
         history: Stores the runs.
         permission_mode: The CLI's mode; "" skips its permission checks.
         environment: The environment of the CLI.
+        work: The folder in which the CLI runs; by default the first of `folders`.
     """
 
     def __init__(
@@ -80,8 +81,10 @@ class ClaudeSession:
         history: RunHistory,
         permission_mode: str = "",
         environment: Mapping[str, str] = os.environ,
+        work: Path | None = None,
     ) -> None:
         self._find, self._folders, self._history = find, folders, history
+        self._work = work or folders[0]
         self._permissions = ("--permission-mode", permission_mode) if permission_mode else (_DANGEROUS,)
         self._environment = environment
         self._program = ""
@@ -177,7 +180,7 @@ class ClaudeSession:
         resumed = ("--resume", self.session_id) if self.session_id else ()
         words = (program, *self._permissions, "--output-format", "json", *resumed, "-p")
         try:
-            done = await process.run_command(words, text, limit_s, self._make_environment(program), self._folders[0])
+            done = await process.run_command(words, text, limit_s, self._make_environment(program), self._work)
         except OSError as error:
             self._program = ""
             return None, f"{program} cannot be started: {error.strerror}. It is searched for again by the next run."
