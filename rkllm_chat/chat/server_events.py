@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..config.project_trust import needs_acceptance
-from ..config.sandbox_rules import Allowance, find_allowance, find_own_rules, save_allowance
+from ..config.sandbox_rules import Allowance, find_allowance, save_allowance
 from ..config.servers import ServerConfig
 from ..config.settings import Settings
 from ..core.errors import ChatError, UsageError
@@ -251,7 +251,7 @@ class SandboxAccess:
             self._notify(str(error))
             return False
         key = "may_write" if folder else "may_connect"
-        self._notify(words(f"sandbox.{key}", server=server, path=folder, file=find_own_rules()))
+        self._notify(words(f"sandbox.{key}", server=server, path=folder))
         return True
 
     async def allow(self, name: str, folder: str = "") -> None:
@@ -285,7 +285,7 @@ class SandboxAccess:
         """Store what a server is allowed. A server that the user has accepted is accepted with it."""
         server, toolbox = self._find_server(name), self._check_sandbox(name)
         is_accepted = needs_acceptance(server) and may_start(self._approval.trust_store, server)
-        save_allowance(allowance)
+        save_allowance(server, allowance)
         if is_accepted:
             self._approval.accept_server(server)
         await toolbox.restart(name)

@@ -105,6 +105,7 @@ def _review_files(settings: Settings, trust_store: TrustStore, confirm: Callable
         if not confirm(translate("trust.read")):
             return False
         accept_files(review, trust_store)
+        _check_saved(trust_store)
     _print_lines([translate("trust.files_approved")])
     return True
 
@@ -123,10 +124,7 @@ def _review_server(
         if not confirm_starts([review], translate("trust.start"), confirm):
             return _DECLINED
         accept(trust_store, review)
-        if not is_accepted(TrustStore(str(state_folder())), review):
-            raise ConfigError(
-                f"The decision cannot be saved: {state_folder()} is not writable.", path=str(state_folder())
-            )
+        _check_saved(trust_store)
     if needs_acceptance(server) and (rules := find_named_rules(allow.patterns, server.name)):
         if not allow.is_asked:
             _print_lines([translate("trust.no_rights", rules=", ".join(rules), server=server.name, file=server.source)])
@@ -164,24 +162,35 @@ def _review_descriptions(
     """Show what is new or has changed in what a server says, and ask; return whether all of it is accepted."""
     translate = i18n.load()
     pins, text_pins = ToolPins(trust_store, server, offers=CHAT_OFFERS), TextPins(trust_store, server)
-    unapproved = pins.pin_on_first_use(tools)
-    if texts.get("skills") and not (skill_pins := ToolPins(trust_store, server, "skills")).has_pins():
-        skill_pins.pin_tools({})  # at the first contact, too, all are new
+    with trust_store.edit():
+        unapproved = pins.pin_on_first_use(tools)
+        if texts.get("skills") and not (skill_pins := ToolPins(trust_store, server, "skills")).has_pins():
+            skill_pins.pin_tools({})  # at the first contact, too, all are new
+        withheld = {section: text_pins.find_withheld(section, told) for section, told in texts.items()}
     for name, status in unapproved.items():
         reason = translate(f"hidden.{status}")
         _print_lines([translate("servers.hidden", server=server.name, tool=name, reason=reason)])
         _print_lines(escape_visibly(line) for line in diff_accepted_text(pins.accepted_text(name), tools[name]))
-    for section, told in texts.items():
-        for name, status in text_pins.find_withheld(section, told).items():
+    for section, held in withheld.items():
+        for name, status in held.items():
             reason = translate(f"hidden.{status}")
             _print_lines([translate(f"review.{section}", server=server.name, name=name, reason=reason)])
             _print_lines(escape_visibly(line) for line in text_pins.diff_accepted((section, name)))
     if unapproved or text_pins.withheld:
         if not confirm(translate("review.accept", server=server.name)):
             return False
-        pins.pin_tools(tools)
-        text_pins.accept()
+        with trust_store.edit():
+            pins.pin_tools(tools)
+            text_pins.accept()
+    _check_saved(trust_store)
     return True
+
+
+def _check_saved(trust_store: TrustStore) -> None:
+    """Raise ConfigError if what the user has decided would be forgotten at the end of this command."""
+    if not trust_store.is_saved:
+        text = f"The decision cannot be saved: {state_folder()} is not writable."
+        raise ConfigError(text, "Make room there, or correct its permissions.", path=str(state_folder()))
 
 
 def _list_texts(session: ServerSession) -> dict[str, dict[str, Told]]:

@@ -17,7 +17,7 @@ from typing import Any
 
 from ..core.errors import ConfigError
 from ..core.file_writes import lock_edits, replace_in_folder
-from ..core.private_files import make_folder, open_folder, read_private
+from ..core.private_files import make_folder, open_folder, open_private
 from ..core.programs import PROGRAM_NAME, find_program
 from ..core.working_folder import find_working_folder
 from .files import TRUST_VARIABLE
@@ -54,6 +54,8 @@ _KEY_FILE = "key.json"
 _MAX_FILE_BYTES = 16 << 20
 _UNSAVED: dict[str, dict[str, dict[str, Any]]] = {}
 """Records that could not be written, by name, of each state directory: they are kept until the program ends."""
+_PARSED: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {}
+"""Path of a file -> what it was when it was read, and its content, which nobody changes."""
 
 
 def is_project(server: ServerConfig) -> bool:
@@ -162,31 +164,51 @@ class TrustStore:
     """
 
     def __init__(self, state: str | None) -> None:
-        self._state = state
+        self._state, self._edited = state, dict[str, dict[str, Any]]()
+        self._is_edited = False
         self._folder = os.path.join(state, _DIRECTORY_NAME) if state is not None else None
         self._memory = _UNSAVED.setdefault(state, {}) if state is not None else dict[str, dict[str, Any]]()
 
     @contextmanager
-    def lock(self) -> Iterator[None]:
-        """Keep other processes from changing any record between reading one and writing it.
+    def edit(self) -> Iterator[None]:
+        """Keep other processes from changing records between reading and writing them.
+
+        Each file is written once, at the end. An edit inside another one is a part of it. If the context fails, nothing
+        is written.
 
         Raises:
-            ConfigError: Another process holds the lock for too long.
+            ConfigError: Another process is editing for too long.
         """
+        if self._is_edited:
+            yield
+            return
         try:
             with lock_edits(self._state) if self._state is not None else nullcontext():
-                yield
+                self._is_edited = True
+                try:
+                    yield
+                    for name, record in self._edited.items():
+                        self._write(name, record)
+                finally:
+                    self._is_edited = False
+                    self._edited.clear()
         except TimeoutError as error:
             text = f"What you have decided cannot be stored: {error.filename}: {error.strerror}."
             raise ConfigError(text, "Check whether another chat hangs.", path=error.filename) from None
 
+    @property
+    def is_saved(self) -> bool:
+        """Whether all that was written is in files, and not only in memory because they cannot be written."""
+        return self._folder is None or not self._memory
+
     def has_records(self) -> bool:
         """Return whether any record may exist."""
-        return bool(self._memory) or (self._folder is not None and os.path.isdir(self._folder))
+        return bool(self._memory or self._edited) or (self._folder is not None and os.path.isdir(self._folder))
 
     def find_accepted(self, server: ServerConfig, values: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return the reach that the user accepted for a server with these values; None if it was not accepted."""
-        record, key = self.read_record(server), self._read_key()
+        record = self.read_record(server)
+        key = self._read_key() if "accepted" in record else None
         if key is None or record.get("accepted") != _hash_with_key(key, values):
             return None
         reach = record.get("reach")
@@ -200,7 +222,7 @@ class TrustStore:
             values: Everything that decides what runs; stored as a keyed hash, since it may contain secrets.
             reach: What the process may access.
         """
-        with self.lock():
+        with self.edit():
             if (key := self._read_key()) is None:
                 key = os.urandom(32)
                 self.write_file(_KEY_FILE, {"key": key.hex()})
@@ -240,7 +262,7 @@ class TrustStore:
 
     def change_rule(self, action: str, pattern: str) -> None:
         """Store a rule for the current directory: "allow" or "deny" a pattern, or "forget" it."""
-        with self.lock():
+        with self.edit():
             before = self.read_rules()
             rules = {kind: [rule for rule in patterns if rule != pattern] for kind, patterns in before.items()}
             if action in rules:
@@ -254,25 +276,25 @@ class TrustStore:
         Raises:
             ConfigError: The file cannot be read or is not owned by the user.
         """
-        if self._folder is None or name in self._memory:
-            return self._memory.get(name, {})
+        if self._folder is None or name in self._edited or name in self._memory:
+            return self._edited.get(name) or self._memory.get(name, {})
+        path = os.path.join(self._folder, name)
         try:
             with open_folder(self._folder):
-                record = json.loads(read_private(os.path.join(self._folder, name), _MAX_FILE_BYTES))
-        except (FileNotFoundError, NotADirectoryError, ValueError, RecursionError):
+                return _read_object(path)
+        except (FileNotFoundError, NotADirectoryError):
             return {}
         except OSError as error:
-            text = (
-                f"The record of accepted servers cannot be read: {os.path.join(self._folder, name)}: {error.strerror}."
-            )
+            text = f"The record of accepted servers cannot be read: {path}: {error.strerror}."
             raise ConfigError(text, "Remove it if it is a link or not your file.") from None
-        return record if isinstance(record, dict) else {}
 
     def write_file(self, name: str, record: dict[str, Any]) -> None:
-        """Replace a file atomically; if that fails, keep the record in memory until the program ends.
+        """Replace a file, at the end of an `edit` if one is open."""
+        with self.edit():
+            self._edited[name] = record
 
-        Under `lock`, if the record depends on what was stored.
-        """
+    def _write(self, name: str, record: dict[str, Any]) -> None:
+        """Replace a file atomically; if that fails, keep the record in memory until the program ends."""
         data = json.dumps(record, ensure_ascii=False, indent=1).encode(errors="surrogatepass")
         try:
             if self._folder is None:
@@ -283,6 +305,22 @@ class TrustStore:
             self._memory.pop(name, None)
         except OSError:
             self._memory[name] = record
+
+
+def _read_object(path: str) -> dict[str, Any]:
+    """Return the JSON object in a private file; empty if it is damaged. A file that is as it was is parsed once."""
+    with open(open_private(path, os.O_RDONLY), "rb") as file:
+        status = os.fstat(file.fileno())
+        identity = (status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size)
+        known = _PARSED.get(path)
+        if known and known[0] == identity:
+            return known[1]
+        try:
+            record = json.loads(file.read(_MAX_FILE_BYTES))
+        except (ValueError, RecursionError):
+            record = {}
+    _PARSED[path] = identity, record if isinstance(record, dict) else {}
+    return _PARSED[path][1]
 
 
 def _directory_of(server: ServerConfig) -> str:

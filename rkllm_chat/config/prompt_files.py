@@ -167,7 +167,7 @@ def is_approved(prompt: PromptFile, store: TrustStore) -> bool:
 
 def approve_prompt(prompt: PromptFile, store: TrustStore) -> None:
     """Record that the user approved a prompt of this folder in its present form."""
-    with store.lock():
+    with store.edit():
         approved = store.read_file(_record_name()).get("prompts")
         approved = approved if isinstance(approved, dict) else {}
         prompts = {**approved, prompt.name: _fingerprint(prompt)}

@@ -2,8 +2,9 @@
 
 Known servers are the rows of `known_servers.json` and those of the user's own `sandbox-rules.json` (key "known"), which
 come first. A server is known by its package name in the command line, so a row never decides over an explicit setting
-`write` or `network`, and its effect is shown before a project's server starts. What the user has allowed single servers
-is in the same file (key "allowed"), by the server's name and the file that defines it.
+`write` or `network`, and its effect is shown before a project's server starts. What the user has allowed a server is in
+its record in the trust store, by the file that defines it. Rows of the user's file (key "allowed"), where it was once,
+come first; one goes when what it allows is changed.
 
 One-shot commands import this module before they start a server, so it imports little.
 """
@@ -18,15 +19,17 @@ from typing import Any
 
 from ..core.errors import ConfigError
 from ..core.file_writes import lock_edits, replace_file
-from ..core.private_files import explain_open_error, make_folder, read_private
+from ..core.private_files import explain_open_error, read_private
 from ..core.programs import PACKAGE_RUNNERS
 from ..core.strict_json import build_object
 from .files import find_own_folder, find_state_folder
+from .project_trust import TrustStore
 from .servers import ServerConfig
 from .value_checks import MAX_FILE_BYTES, check_size, decode_table, parse_document
 
 _SHIPPED = os.path.join(os.path.dirname(__file__), "known_servers.json")
 _OWN_FILE = "sandbox-rules.json"
+_ALLOWED = "allowed"
 _HINT = 'Correct the file; the documentation shows its form: {"known": [...], "allowed": [...]}.'
 
 
@@ -88,29 +91,55 @@ def find_allowance(server: ServerConfig, environment: Mapping[str, str] = os.env
     """Return what the user has allowed a server.
 
     Raises:
-        ConfigError: The user's own rules are invalid.
+        ConfigError: The user's own rules are invalid, or the record of the server cannot be read.
     """
     key = Allowance(server.name, os.path.abspath(server.source))
-    allowed = _decode(Allowance, _read_own(environment), "allowed", find_own_rules(environment))
-    return next((one for one in allowed if replace(one, write=(), network=False) == key), key)
+    written = _decode(Allowance, _read_own(environment), _ALLOWED, find_own_rules(environment))
+    own: Allowance | None = next((one for one in written if replace(one, write=(), network=False) == key), None)
+    if own:
+        return own
+    stored = _read_allowed(TrustStore(find_state_folder(environment)), server).get(key.file)
+    try:
+        return replace(key, **decode_table(Allowance, stored, key.file, _ALLOWED)) if stored else key
+    except ConfigError:  # a damaged record allows nothing
+        return key
 
 
-def save_allowance(allowance: Allowance, environment: Mapping[str, str] = os.environ) -> None:
-    """Replace what the user has allowed one server in the user's own rules; one that allows nothing is left out.
+def save_allowance(server: ServerConfig, allowance: Allowance, environment: Mapping[str, str] = os.environ) -> None:
+    """Replace what the user has allowed a server, in its record; a row of the user's own rules about it is removed.
 
     Raises:
-        ConfigError: The file cannot be read or written.
+        ConfigError: A file cannot be read or written.
     """
+    values = {name: getattr(allowance, name) for name in ("write", "network") if getattr(allowance, name)}
+    store = TrustStore(find_state_folder(environment))
+    with store.edit():
+        others = {file: one for file, one in _read_allowed(store, server).items() if file != allowance.file}
+        allowed = {**others, allowance.file: values} if values else others
+        record = {key: value for key, value in store.read_record(server).items() if key != _ALLOWED}
+        store.write_record(server, {**record, **({_ALLOWED: allowed} if allowed else {})})
+    if not store.is_saved:
+        folder = find_state_folder(environment)
+        raise ConfigError(f"What you allow cannot be saved: {folder} is not writable.", path=folder)
+    with lock_edits(find_state_folder(environment)):
+        _remove_row(allowance, environment)
+
+
+def _read_allowed(store: TrustStore, server: ServerConfig) -> dict[str, Any]:
+    """Return what the record of a server allows, by the file that defines the server."""
+    allowed = store.read_record(server).get(_ALLOWED)
+    return allowed if isinstance(allowed, dict) else {}
+
+
+def _remove_row(allowance: Allowance, environment: Mapping[str, str]) -> None:
     path, key = find_own_rules(environment), (allowance.server, allowance.file)
+    tables = _read_own(environment)
+    rows = [row for row in tables.get(_ALLOWED, ()) if (row.get("server"), row.get("file")) != key]
+    if rows == tables.get(_ALLOWED, []):
+        return
+    text = json.dumps({**tables, _ALLOWED: rows}, ensure_ascii=False, indent=1) + "\n"
     try:
-        with lock_edits(find_state_folder(environment)):
-            tables = _read_own(environment)
-            rows = [row for row in tables.get("allowed", ()) if (row.get("server"), row.get("file")) != key]
-            if allowance.write or allowance.network:
-                rows.append({name: value for name, value in vars(allowance).items() if value})
-            make_folder(os.path.dirname(path))
-            text = json.dumps({**tables, "allowed": rows}, ensure_ascii=False, indent=1) + "\n"
-            replace_file(path, text.encode(errors="surrogatepass"))
+        replace_file(path, text.encode(errors="surrogatepass"))
     except OSError as error:
         raise ConfigError(f"{path} cannot be written: {error.strerror}.", path=path) from None
 

@@ -91,7 +91,7 @@ class ToolPins:
         """
         unasked, held = self._review(tools)
         if unasked is not None:
-            with self._trust_store.lock():
+            with self._trust_store.edit():
                 unasked, held = self._review(tools)  # another chat may have met the server meanwhile
                 if unasked is not None:
                     self._pin(unasked)
@@ -112,7 +112,7 @@ class ToolPins:
 
     def pin_tools(self, tools: Mapping[str, Told]) -> None:
         """Pin the tools as they are now."""
-        with self._trust_store.lock():
+        with self._trust_store.edit():
             self._pin(tools)
 
     def _pin(self, tools: Mapping[str, Told]) -> None:
@@ -139,6 +139,7 @@ class TextPins:
     """
 
     def __init__(self, trust_store: TrustStore, server: ServerConfig) -> None:
+        self._trust_store = trust_store
         self._pins = {section: ToolPins(trust_store, server, section) for section in TEXT_SECTIONS}
         self.withheld: dict[TextKey, Held] = {}
         self.current: dict[TextKey, Told] = {}
@@ -164,10 +165,11 @@ class TextPins:
 
     def accept(self) -> None:
         """Pin all texts as they are now."""
-        for section, pins in self._pins.items():
-            texts = {name: fields for (of, name), fields in self.current.items() if of == section}
-            if texts:
-                pins.pin_tools(texts)
+        with self._trust_store.edit():
+            for section, pins in self._pins.items():
+                texts = {name: fields for (of, name), fields in self.current.items() if of == section}
+                if texts:
+                    pins.pin_tools(texts)
         self.withheld.clear()
 
 

@@ -196,6 +196,15 @@ def test_a_script_approves_what_is_shown_with_yes(program: Run) -> None:
     assert json.loads(program("call-tool", "harbour.get_tide").stdout)["ok"]
 
 
+@pytest.mark.usefixtures("stranger")
+def test_an_acceptance_that_cannot_be_stored_is_an_error(program: Run, environment: dict[str, str]) -> None:
+    records = Path(environment["HOME"], ".local/state/rkllm-chat/trust")
+    records.parent.mkdir(parents=True)
+    records.touch()
+    done = program("trust", "--yes", "harbour", code=3)
+    assert "cannot be saved" in done.stderr and "approved" not in done.stdout.splitlines()[-1]
+
+
 @pytest.mark.parametrize("words", [["trust", "--yes", "harbour"], ["-p", "hi"]], ids=lambda words: words[0])
 def test_tools_that_only_the_chat_is_offered_are_no_change(
     words: list[str], stranger: Path, environment: dict[str, str], program: Run, open_screen: OpenScreen, script: Script

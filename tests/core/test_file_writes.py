@@ -171,12 +171,13 @@ def list_accepted(state: Path) -> list[str]:
 
 
 def allow(state: Path, name: str) -> None:
-    save_allowance(Allowance(name, "/file", ("/writable",)), {"HOME": str(state)})
+    server = ServerConfig("s", source=f"/{name}")  # all in one record
+    save_allowance(server, Allowance("s", f"/{name}", ("/writable",)), {"HOME": str(state)})
 
 
 def list_allowed(state: Path) -> list[str]:
     environment = {"HOME": str(state)}
-    return [name for name in NAMES if find_allowance(ServerConfig(name, source="/file"), environment).write]
+    return [name for name in NAMES if find_allowance(ServerConfig("s", source=f"/{name}"), environment).write]
 
 
 def count(state: Path, name: str) -> None:

@@ -87,7 +87,7 @@ def test_an_offer_that_is_declined_is_made_once_and_allow_makes_up_for_it(
         ("/mcp allow probe wriet ~/notes", '"wriet'),
         ("/mcp allow prob network", 'There is no server "prob".'),
         ("/mcp allow probe write ~/notes", f"may write to {target}"),
-        ("/mcp allow probe network", "may use the network ("),
+        ("/mcp allow probe network", "may use the network."),
     ):
         screen.enter(line, shown)
     (allowed,) = read_allowed(tmp_path)
@@ -133,7 +133,7 @@ def test_the_network_is_offered_unless_the_configuration_denies_it(
         screen.type(f"{call}\r")
         screen.wait_for_end_of_line("Allow the network from now on? [y/N]")
         screen.type("y")
-        screen.wait_for("Server 'probe' may use the network (")
+        screen.wait_for("Server 'probe' may use the network.")
         screen.wait_for_prompt()
         screen.enter(call, "ok heard")
         (tmp_path / "home" / RULES).unlink()

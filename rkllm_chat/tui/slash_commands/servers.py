@@ -19,7 +19,6 @@ from ...chat.server_approval import describe_known, list_config_notices
 from ...config import editor as configfile
 from ...config.files import find_origin
 from ...config.policy import exact_pattern
-from ...config.sandbox_rules import find_own_rules
 from ...config.servers import BOARD_SERVER, ServerConfig, decode_server, find_server
 from ...config.tool_pins import diff_accepted_text
 from ...config.trust_rules import Origin
@@ -336,11 +335,11 @@ async def _allow_access(app: App, rest: str, emit: Emit) -> None:
             await access.reset(name)
         case _:
             raise UsageError(f'"{" ".join(words)}" cannot be allowed.', _ALLOW_USAGE)
-    allowed, file = access.list_allowed(name), find_own_rules()
+    allowed = access.list_allowed(name)
     for path in allowed.write:
-        await emit(Notice(app.words("sandbox.may_write", server=name, path=path, file=file)))
+        await emit(Notice(app.words("sandbox.may_write", server=name, path=path)))
     if allowed.network:
-        await emit(Notice(app.words("sandbox.may_connect", server=name, file=file)))
+        await emit(Notice(app.words("sandbox.may_connect", server=name)))
     if not (allowed.write or allowed.network):
         await emit(Notice(app.words("sandbox.nothing", server=name)))
 
