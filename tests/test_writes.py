@@ -90,6 +90,7 @@ PLACES = {
     "storage/local_statistics: _change_object": (STATE, "lock_edits replace_file"),
     "storage/session_files: SessionDirectory.create": (STATE, "make_folder"),
     "storage/session_files: SessionDirectory.delete": (STATE, "rmtree unlink"),
+    "storage/session_files: SessionDirectory.limit_states": (STATE, "rmtree"),
     "storage/session_files: SessionDirectory.rename": (STATE, "utime"),
     "storage/session_files: SessionDirectory._repair_last_line": (STATE, "ftruncate"),
     "storage/session_files: SessionDirectory._open": (STATE, "open_private"),
