@@ -82,6 +82,7 @@ PLACES = {
     "mcp_client/process/kept_files: create_kept_files": (STATE, "make_folder replace_file"),
     "mcp_client/process/sandbox: _cache_probe": (STATE, "make_folder replace_file"),
     "mcp_client/transports/server_log: _create_file": (STATE, "make_folder os.open unlink"),
+    "mcp_servers/claude/__init__: _make_empty_folder": (STATE, "make_folder rmtree"),
     "mcp_servers/claude/history: RunHistory.update": (STATE, "lock_file make_folder"),
     "mcp_servers/claude/history: RunHistory._write": (STATE, "replace_file"),
     "mcp_servers/claude/history: RunHistory._move_damaged": (STATE, "replace"),
