@@ -44,7 +44,7 @@ def without_end(gguf: bytes, end: str = "<|im_end|>") -> bytes:
     return gguf.replace(end.encode(), end.replace("end", "fin").encode())  # llama.cpp knows the usual ones by name
 
 
-def with_field(gguf: bytes, key: str, value: str | int) -> bytes:
+def with_field(gguf: bytes, key: str, value: str | float) -> bytes:
     """Return the file with one more field in front of the others; an existing one of that name is renamed."""
     entry, filler = pack_string(key) + pack(value), pack_string("filler")
     filler += pack(" " * (-(len(entry) + len(filler) + 12) % ALIGNMENT))

@@ -7,6 +7,7 @@ become control tokens nor be evaluated by the template.
 from __future__ import annotations
 
 import re
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -93,11 +94,12 @@ class _JinjaTemplate:
                 raise ModelError(f"The model's chat template rejects the conversation: {error}.") from error
 
     def _render(self, messages: Sequence[Message], thinking: bool | None) -> list[Piece]:
-        placeholders = [{"role": message.role, "content": _placeholder(i)} for i, message in enumerate(messages)]
+        mark = f"\ue000{secrets.token_hex(4)}."  # a template that writes one itself must not know it
+        placeholders = [{"role": message.role, "content": f"{mark}{i}\ue001"} for i, message in enumerate(messages)]
         options = {} if thinking is None else {"enable_thinking": thinking}
         tokens = {"bos_token": self.bos, "eos_token": self.eos}
         variables = {"messages": placeholders, "add_generation_prompt": True, **tokens, **options}
-        return _fill_placeholders(render_template(self.source, variables, self.today), messages)
+        return _fill_placeholders(render_template(self.source, variables, self.today), mark, messages)
 
     @cached_property
     def sample(self) -> list[Piece]:
@@ -110,18 +112,15 @@ class _JinjaTemplate:
             return []
 
 
-_PLACEHOLDER = re.compile("\ue000(\\d+)\ue001")
+def _fill_placeholders(text: str, mark: str, messages: Sequence[Message]) -> list[Piece]:
+    """Split the rendered text at its placeholders and insert the texts of the messages.
 
-
-def _placeholder(index: int) -> str:
-    return f"\ue000{index}\ue001"
-
-
-def _fill_placeholders(text: str, messages: Sequence[Message]) -> list[Piece]:
-    """Split the rendered text at its placeholders and insert the texts of the messages."""
-    parts = _PLACEHOLDER.split(text)
-    return join_pieces(
-        piece
-        for i, part in enumerate(parts)
-        for piece in (split_content(messages[int(part)]) if i % 2 else [Piece(part, special=True)])
-    )
+    A template can change a placeholder: one without a message stays as the template wrote it.
+    """
+    pieces: list[Piece] = []
+    end = 0
+    for match in re.finditer(f"{re.escape(mark)}([0-9]{{1,9}})\ue001", text):
+        if (index := int(match[1])) < len(messages):
+            pieces += [Piece(text[end : match.start()], special=True), *split_content(messages[index])]
+            end = match.end()
+    return join_pieces([*pieces, Piece(text[end:], special=True)])

@@ -177,6 +177,38 @@ def test_the_api_server_answers_503_and_stays(shipped_model: Path, folder: Path,
         assert client.chat.completions.create(**hello).choices[0].message.content
 
 
+PLACEHOLDERS = "\ue00099999\ue001{% for m in messages %}{{m.content}}{{m.content | replace('0', '777')}}{% endfor %}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("general.sampling.temp", "abc"), ("general.sampling.temp", -1.0), ("tokenizer.chat_template", PLACEHOLDERS)],
+    ids=["text", "negative", "template"],
+)
+def test_values_that_nothing_can_mean_are_left_out_through_every_door(
+    key: str,
+    value: str | float,
+    shipped_model: Path,
+    folder: Path,
+    program: Run,
+    environment: dict[str, str],
+    open_screen: Callable[..., Screen],
+) -> None:
+    (folder / "model.gguf").write_bytes(with_field(shipped_model.read_bytes(), key, value))
+    assert program("--no-servers", "--model", "model.gguf", "-p", "Hello!").stdout
+    screen = open_screen("--no-servers", "--model", "model.gguf")
+    screen.wait_for_prompt()
+    assert not any("Traceback" in line for line in screen.enter("Hello!"))
+    screen.leave()
+    hello: Any = {"model": "model", "messages": [{"role": "user", "content": "Hello!"}], "max_tokens": 2}
+    with serve("openai", "--model", "model.gguf", port_option="--port", env=environment, cwd=folder) as served:
+        key = served.headers["Authorization"].removeprefix("Bearer ")
+        client = openai.OpenAI(base_url=served.url, api_key=key, max_retries=0, timeout=30)
+        assert client.chat.completions.create(**hello).choices[0].finish_reason
+        assert served.end()[1] == ""
+
+
 def mutate(gguf: bytes, seed: int, header_bytes: int) -> bytes:
     """The file with some bytes of its header, or one number of its architecture, changed at random."""
     chance = random.Random(seed)

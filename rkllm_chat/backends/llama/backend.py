@@ -53,6 +53,7 @@ from .engine import (
     render_or_reject,
     score_token,
 )
+from .gguf_header import GgufHeader
 from .grammar_sampler import CallConstraint, CallProhibition, Constraint, read_vocabulary
 from .state_cache import LlamaStateCache
 from .state_pool import StatePool
@@ -61,7 +62,7 @@ from .trial_load import check_model_file
 if TYPE_CHECKING:
     from .media_projector import MediaProjector
 
-_FALLBACK_TEMPERATURE = 0.6
+_FALLBACK_TEMPERATURE, _MAX_TEMPERATURE = 0.6, 100
 _RANDOM_SEED = 0xFFFFFFFF  # LLAMA_DEFAULT_SEED
 _MARKUP = re.compile(r"</?\w+>")
 _MIN_PREFILL_TOKENS = 16
@@ -108,7 +109,7 @@ class LlamaBackend:
         family: Model family, from the names and the template.
         profile: The row of PROFILES that the metadata names; "" if they name none.
         context_tokens: Size of the context window: prompt and reply together.
-        metadata: Metadata of the GGUF.
+        header: Header of the GGUF.
         media_kinds: Kinds of media that the model understands, by its projector.
         projector: Its projector; None if it understands only text.
         is_running: Whether the engine is evaluating or generating.
@@ -150,6 +151,7 @@ class LlamaBackend:
         projector = find_projector(path, mmproj)
         batch_tokens = _PICTURE_BATCH_TOKENS if projector else BATCH_TOKENS
         self._engine: Any = load_engine(path, context_tokens, count_threads(cores), library, batch_tokens, gpu_layers)
+        self.header: GgufHeader = self._engine.header
         self._state_cache = LlamaStateCache(states, path, self._engine) if states else None
         self._state_pool: StatePool | None = None
         self._resumed: Path | None = None
@@ -159,19 +161,18 @@ class LlamaBackend:
         self.prefill_threads: int = self._engine.n_threads_batch
         self.decode_threads: int = self._engine.n_threads
         self.name = path.name
-        names = [family, *read_model_names(path, self._engine.metadata)]
+        names = [family, *read_model_names(path, self.header.metadata)]
         self.template = name_template(self._engine, names)
-        self.profile: str = self._engine.metadata.get("rkllm_chat.profile", "")
+        self.profile: str = self.header.get_text("rkllm_chat.profile")
         self.context_tokens: int = self._engine.n_ctx()
         template = read_chat_template(self._engine, names)
-        source: str = self._engine.metadata.get(TEMPLATE_KEY, "")
+        source = self.header.get_text(TEMPLATE_KEY)
         self.family = find_family(names, source, partial(render_or_reject, source))
         self._template = partial(template, thinking=thinking)
         self._thread = ThreadPoolExecutor(1, "llama", bind_thread, (cores,))
         self._vocabulary_lock, self._is_closed = threading.Lock(), False
         self._report_progress: Callable[[], None] = lambda: None
         self._stop = threading.Event()
-        self.metadata: dict[str, str] = self._engine.metadata
         self.is_running = False
         self.projector = self._load_projector(projector) if projector else None
         self.media_kinds: frozenset[MediaKind] = self.projector.kinds if self.projector else frozenset()
@@ -180,7 +181,7 @@ class LlamaBackend:
         self._is_end_token = make_end_test(self._engine)
         self._stop_sequences = [text for text in template.stop_sequences if not self._is_ended_by_token(text)]
         self._can_generate = has_kv_cache(self._engine)
-        has_template = bool(self._engine.metadata.get(TEMPLATE_KEY)) or not self._can_generate
+        has_template = bool(source) or not self._can_generate
         self.load_notices: Sequence[Sentence] = () if has_template else (describe_missing_template(path.name, names),)
         self.parameter_count = count_parameters(self._engine)
         self._scored_tokens: int | None = None
@@ -579,10 +580,10 @@ class LlamaBackend:
                 break
 
     def _choose_temperature(self, generation: Generation) -> float:
-        temperature = (
-            self.metadata.get("general.sampling.temp") if generation.temperature is None else generation.temperature
-        )
-        return _FALLBACK_TEMPERATURE if temperature is None else float(temperature)
+        temperature = generation.temperature
+        if temperature is None:
+            temperature = self.header.get_figure("general.sampling.temp", 0, _MAX_TEMPERATURE)
+        return _FALLBACK_TEMPERATURE if temperature is None else temperature
 
     def _sample_tokens(
         self,
@@ -614,8 +615,8 @@ class LlamaBackend:
 
     def _adds_bos(self, pieces: Sequence[Piece]) -> bool:
         """Return whether the tokenizer puts a BOS token before a prompt, which the template does not begin with."""
-        wants_bos = self.metadata.get("tokenizer.ggml.add_bos_token") == "true"
-        return wants_bos and self._tokenizer.encode(pieces[:1])[:1] != [self._engine.token_bos()]
+        wants_bos = self.header.get_flag("tokenizer.ggml.add_bos_token")
+        return bool(wants_bos) and self._tokenizer.encode(pieces[:1])[:1] != [self._engine.token_bos()]
 
     def _is_ended_by_token(self, stop_sequence: str) -> bool:
         """Return whether a stop sequence is also ordinary text, as `</s>`, and the vocabulary ends replies with it."""

@@ -36,14 +36,14 @@ class LlamaEmbedder:
         self._engine = engine
         # a context is rounded up, and a model with learned positions has none beyond its own
         self._context_tokens = min(engine.n_ctx(), llama_cpp.llama_model_n_ctx_train(engine.model) or engine.n_ctx())
-        architecture = engine.metadata.get("general.architecture", "")
-        pooling = int(engine.metadata.get(f"{architecture}.pooling_type", llama_cpp.LLAMA_POOLING_TYPE_NONE))
-        if pooling == llama_cpp.LLAMA_POOLING_TYPE_NONE:
+        pooling = engine.header.get_number("pooling_type")
+        known = ("MEAN", "CLS", "LAST", "RANK")
+        if pooling not in [getattr(llama_cpp, f"LLAMA_POOLING_TYPE_{name}") for name in known]:
             hint = "Serve an embedding model: a GGUF whose metadata name its pooling_type."
             raise NotSupportedError("The model has no embeddings: its file names no pooling.", hint)
         if pooling == llama_cpp.LLAMA_POOLING_TYPE_RANK:
             raise NotSupportedError("The model is a reranker, which has no embeddings.", "Serve an embedding model.")
-        is_causal = engine.metadata.get(f"{architecture}.attention.causal") != "false"
+        is_causal = engine.header.get_own_flag("attention.causal") is not False
         can_split = is_causal and pooling == llama_cpp.LLAMA_POOLING_TYPE_LAST
         self._batch_tokens = min(_BATCH_TOKENS, self._context_tokens) if can_split else self._context_tokens
         params = llama_cpp.llama_context_default_params()

@@ -77,15 +77,18 @@ def load_engine(
     # `Llama` compiles the file's templates in this process, without limits, for chat functions that are not used here
     llama_cpp.llama_chat_format.Jinja2ChatFormatter = _UncompiledFormatter
     start_renderer()
+    header = read_gguf_header(path)
     try:
         # llama.cpp rounds n_ctx up to a multiple of this; llama-cpp-python does not, and its array would be too short
-        context = -(-(context_tokens or choose_context(read_gguf_header(path))) // _CONTEXT_STEP) * _CONTEXT_STEP
+        context = -(-(context_tokens or choose_context(header)) // _CONTEXT_STEP) * _CONTEXT_STEP
         threads = threads or count_threads()
         options = {"n_threads": threads, "n_threads_batch": threads, "n_gpu_layers": gpu_layers}
-        return AbortableLlama(str(path), n_ctx=context, n_batch=batch_tokens, verbose=False, **options)
+        engine = AbortableLlama(str(path), n_ctx=context, n_batch=batch_tokens, verbose=False, **options)
     except (ValueError, RuntimeError, OSError, AssertionError) as error:
         hint = "llama.cpp may be too old for the model; with --log-file FILE its own message is in the log."
         raise ModelError(f"{path}: llama.cpp cannot load it: {error}.", hint, path=str(path)) from error
+    engine.header = header  # that of the package has only texts, and none where one of them is not UTF-8
+    return engine
 
 
 def choose_context(header: GgufHeader) -> int:
@@ -110,7 +113,7 @@ def read_chat_template(engine: Any, names: Sequence[str]) -> Template:
         engine: The engine.
         names: What the model is called, from `read_model_names`.
     """
-    source = engine.metadata.get(TEMPLATE_KEY)
+    source = engine.header.get_text(TEMPLATE_KEY)
     if not source:
         return TEMPLATES[_choose_row(names)]
     tokens = {name: read_token_text(engine, getattr(engine, f"token_{name}")()) for name in ("bos", "eos")}
@@ -132,7 +135,7 @@ def _choose_row(names: Sequence[str]) -> str:
 
 def name_template(engine: Any, names: Sequence[str]) -> str:
     """Return the name of the chat template; equal templates have equal names."""
-    source = engine.metadata.get(TEMPLATE_KEY)
+    source = engine.header.get_text(TEMPLATE_KEY)
     return f"gguf:{hash_text(source)}" if source else _choose_row(names)
 
 

@@ -56,8 +56,27 @@ class GgufHeader:
 
     def get_number(self, key: str) -> int | None:
         """Return a whole number of the architecture's own metadata, such as "block_count"; None if there is none."""
-        value = self.metadata.get(f"{self.get_text('general.architecture')}.{key}")
+        value = self.metadata.get(self._own(key))
         return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+    def get_own_flag(self, key: str) -> bool | None:
+        """Return a Boolean of the architecture's own metadata, such as "attention.causal"; None if there is none."""
+        return self.get_flag(self._own(key))
+
+    def get_flag(self, key: str) -> bool | None:
+        """Return a Boolean of the metadata; None if there is none."""
+        value = self.metadata.get(key)
+        return value if isinstance(value, bool) else None
+
+    def get_figure(self, key: str, least: float, most: float) -> float | None:
+        """Return a number of the metadata; None if there is none, or none within these limits."""
+        value = self.metadata.get(key)
+        if isinstance(value, bool | str | None):
+            return None
+        return float(value) if least <= value <= most else None
+
+    def _own(self, key: str) -> str:
+        return f"{self.get_text('general.architecture')}.{key}"
 
 
 def read_gguf_header(path: Path, hint: str = _HINT) -> GgufHeader:
