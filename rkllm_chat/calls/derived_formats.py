@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
@@ -163,7 +164,9 @@ def _known_ends() -> tuple[str, ...]:
 def _find_layout(replies: _Replies) -> Layout | None:
     """Return the layout of the first kind that reads what was rendered."""
     for find in (_find_json, _find_named, _find_gemma, _find_python, _find_tagged):
-        layout = find(replies)
+        layout = None
+        with suppress(ValueError):  # its marks are words
+            layout = find(replies)
         if layout and _OPENER.match(layout.opener) and _reads(layout, replies):
             return layout
     return None

@@ -60,6 +60,7 @@ class Reader:
         max_head_length: Limit of a recording before `commit`, in characters.
         is_mid_line: Whether text precedes the recording on its line.
         is_in_markup: Whether the text before the recording ends with a tag.
+        is_alone: Whether nothing precedes the recording in its text.
         without: Maps what a parser sought to the last how many characters of the text do not hold it.
     """
 
@@ -67,7 +68,7 @@ class Reader:
         self.text = ""
         self.at = 0
         self.ended = self.is_complete = False
-        self.is_committed = self.is_mid_line = self.is_in_markup = False
+        self.is_committed = self.is_mid_line = self.is_in_markup = self.is_alone = False
         self.max_length = max_length
         self.max_head_length = max_head_length
         self.without: dict[tuple[str, ...], int] = {}
@@ -109,12 +110,12 @@ class Reader:
         self.is_committed = False
         self._begin_at(self.at)
 
-    def commit(self) -> None:
-        """Mark what is being read as a certain call.
+    def commit(self, is_certain: bool = True) -> None:
+        """Mark what is being read as a certain call, or as uncertain again.
 
         The larger limit applies from here on, and a text that ends now is reported as truncated instead of put back.
         """
-        self.is_committed = True
+        self.is_committed = is_certain
         self._begin_at(self._begin)
 
     def _begin_at(self, begin: int) -> None:

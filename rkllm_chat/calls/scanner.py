@@ -28,6 +28,10 @@ from .formats import (
     Format,
     ParsedCalls,
     ReadContext,
+    Wrapper,
+    list_sections,
+    merge_wrappers,
+    read_wrapped,
     select_formats,
 )
 from .formats.common import FENCE, NO_END, add_repairs, unreadable_call
@@ -243,9 +247,10 @@ class Scanner:
         if not self._calls and reader.text.startswith(lexicon.ordered_openers, reader.at):
             return False
         self._emit(Text, (yield from reader.skip_space()))
-        closer = yield from reader.peek_literal(lexicon.closers if self._calls else self._redundant_thought_ends)
-        if closer:
-            reader.take(len(closer))
+        ends = lexicon.closers if self._calls else self._redundant_thought_ends
+        end = yield from reader.peek_literal((*ends, *lexicon.ordered_openers))  # an opener may begin like an end
+        if end in ends:
+            reader.take(len(end))
             self._keep()
             return True
         if (yield from reader.peek_literal(self._marked)):
@@ -272,6 +277,7 @@ class Scanner:
         reader = self._reader
         reader.start_recording()
         reader.is_mid_line = not self._is_fresh and self._blank_line() is None
+        reader.is_alone = self._is_fresh and not self._has_text and not self._calls
         reader.is_in_markup = not self._is_fresh and self._tail.rstrip().endswith(">")
         parsed: ParsedCalls = None
         is_too_long = False
@@ -514,13 +520,15 @@ class _Lexicon:
     """The markers of a set of formats and what each of them begins; with brackets, if they may begin a last call."""
 
     def __init__(self, formats: Sequence[Format], with_brackets: bool) -> None:
-        readers: dict[str, dict[BodyReader, None]] = {}  # a dict keeps the order, a set does not
+        wrappers: dict[str, list[Wrapper]] = {}
         self.thoughts: dict[str, str] = dict(THINK_TAGS)
         for format_ in formats:
-            for opener, read in format_.openers.items():
-                readers.setdefault(opener, {})[read] = None
+            for opener, wrapper in format_.openers.items():
+                wrappers.setdefault(opener, []).append(wrapper)
             self.thoughts |= format_.thought_markers
-        self.openers = {opener: _read_first(tuple(found)) for opener, found in readers.items()}
+        for opener, wrapper in list_sections():
+            wrappers.setdefault(opener, [wrapper])
+        self.openers = {opener: read_wrapped(merge_wrappers(found)) for opener, found in wrappers.items()}
         self.controls = tuple(
             dict.fromkeys(mark for format_ in formats for mark in (*CONTROL_TOKENS, *format_.control_tokens))
         )
@@ -534,23 +542,6 @@ class _Lexicon:
         self.turn_ends = Markers((*_TOKEN_PREFIXES, *self.controls, *_FENCES, "{", "["))
         quotes = (*_FENCES, "`", _QUOTED_LINE, *(_UNMARKED_BEGINNINGS if with_brackets else ()))
         self.markers = Markers((*self.marked.literals, *quotes))
-
-
-def _read_first(readers: Sequence[BodyReader]) -> BodyReader:
-    """Return a reader that reads what the first of these accepts."""
-    if len(readers) == 1:
-        return readers[0]
-
-    def read(reader: Reader, context: ReadContext) -> Parsing[ParsedCalls]:
-        size = reader.size
-        for read_body in readers:
-            parsed = yield from read_body(reader, context)
-            if parsed is not None:
-                return parsed
-            reader.rewind(size)
-        return None
-
-    return read
 
 
 @cache

@@ -11,8 +11,12 @@ from rkllm_chat.calls.formats import select_formats
 SIZE = 125_000
 MOST_CPU_S = 1.25
 """It takes below a quarter of a second; work that looks back over the reply takes minutes."""
-OPENERS = {reader.__qualname__: opener for form in select_formats() for opener, reader in form.openers.items()}
-"""One for each kind of reader."""
+OPENERS = {
+    (wrapper.bodies[0].__qualname__, wrapper.is_open): opener
+    for form in select_formats()
+    for opener, wrapper in form.openers.items()
+}
+"""One for each kind of body."""
 HOSTILE = (
     "[TOOL_CALL]{",
     '<tool_call name="a">',

@@ -12,7 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fuzzing import examples
-from rkllm_chat.calls.formats import COMMON_FORMATS, CONTROL_TOKENS, FORMATS, TURN_OPENERS, ReadContext, select_formats
+from rkllm_chat.calls.formats import (
+    COMMON_FORMATS,
+    CONTROL_TOKENS,
+    FORMATS,
+    TURN_OPENERS,
+    ReadContext,
+    read_wrapped,
+    select_formats,
+)
 from rkllm_chat.calls.incremental_reader import MAX_CALL_LENGTH, Reader
 from rkllm_chat.calls.json_repair import MAX_DEPTH
 from rkllm_chat.calls.literals import Markers
@@ -225,7 +233,7 @@ def test_text_is_held_back_only_while_it_may_be_a_marker() -> None:
         for end in range(1, len(marker)):
             scanner = Scanner(select_formats("", COMMON_FORMATS))
             assert scanner.feed("Look: " + marker[:end]) == [Text("Look: ")]
-            assert scanner.feed("é") == [Text(marker[:end] + "é")]
+            assert "".join(event.text for event in scanner.feed("é") if isinstance(event, Text)) == marker[:end] + "é"
 
 
 def test_data_in_json_is_held_back_only_while_it_may_be_a_call() -> None:
@@ -320,7 +328,9 @@ def test_each_character_of_a_long_call_is_read_a_bounded_number_of_times(form: s
         for opener in filter(body.startswith, row.openers):
             reader = CountingReader()
             reader.start_recording()
-            reading = row.openers[opener](reader, ReadContext("f".__eq__, lambda _name: (), (), Markers(())))
+            reading = read_wrapped(row.openers[opener])(
+                reader, ReadContext("f".__eq__, lambda _name: (), (), Markers(()))
+            )
             for character in body.removeprefix(opener):
                 reader.feed(character)
                 if next(reading, DONE) is DONE:

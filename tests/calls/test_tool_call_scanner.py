@@ -63,9 +63,9 @@ def test_the_name_or_the_template_of_a_model_decides_what_is_a_call() -> None:
     code = "<code>\nget_weather(city='Oslo')\n</code>"
     assert calls_in(scan(code, "SmolLM3-3B")) == [("get_weather", {"city": "Oslo"})]
     assert calls_in(scan(code, "Qwen3-8B")) == calls_in(scan(code)) == []
-    deepseek = FORMATS["deepseek"].render_call("get_weather", {"city": "Oslo"})
-    assert calls_in(scan(deepseek, "Qwen3-8B")) == []
-    assert calls_in(scan(deepseek, "Qwen3-8B", "<｜tool▁calls▁begin｜>")) == [("get_weather", {"city": "Oslo"})]
+    harmony = FORMATS["harmony"].render_call("get_weather", {"city": "Oslo"})
+    assert calls_in(scan(harmony, "Qwen3-8B")) == []
+    assert calls_in(scan(harmony, "Qwen3-8B", "<|channel|> <|message|>")) == [("get_weather", {"city": "Oslo"})]
 
 
 @pytest.mark.parametrize("row", MARKED, ids=lambda row: row.name)

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ...core.plugins import find_plugin
+from .bodies import Wrapper, merge_wrappers, read_wrapped
 from .common import BodyReader, ParsedCalls, ReadContext
 from .format import CLOSE, CONTROL_TOKENS, OPEN, TURN_OPENERS, Format
 from .table import FORMATS
@@ -30,7 +31,11 @@ __all__ = [
     "Format",
     "ParsedCalls",
     "ReadContext",
+    "Wrapper",
+    "list_sections",
     "load_format",
+    "merge_wrappers",
+    "read_wrapped",
     "select_formats",
 ]
 
@@ -51,6 +56,13 @@ def load_format(name: str, also_known: Iterable[str] = ()) -> None:
     """
     if name not in FORMATS and name not in also_known:
         FORMATS[name] = find_plugin("formats", name, (*also_known, *FORMATS))
+
+
+def list_sections() -> list[tuple[str, Wrapper]]:
+    """Return the marks that begin a group of calls in any format: no model writes them for anything else."""
+    rows = [row for row in FORMATS.values() if row.layout.before and not row.is_prose]
+    found = {row.layout.opener: Wrapper(row.layout.closers[-1:], ()) for row in rows}
+    return [(opener, wrapper) for opener, wrapper in found.items() if opener and opener[0] in "<]"]
 
 
 def select_formats(name: str = "", accepts: Iterable[str] = ()) -> tuple[Format, ...]:

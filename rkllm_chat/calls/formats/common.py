@@ -40,6 +40,9 @@ class ReadContext:
 BodyReader = Callable[[Reader, ReadContext], Parsing[ParsedCalls]]
 """Reads what follows the opener of a candidate call, or an unmarked call."""
 
+Body = Callable[[Reader, ReadContext, tuple[str, ...]], Parsing[ParsedCalls]]
+"""Reads what stands between the marks of a call, given the end markers; None if it is of another kind."""
+
 NO_END, WRONG_END, FENCE, NO_OPENER = "missing end marker", "wrong end marker", "fence", "missing start marker"
 DOUBLED = "doubled tag"
 """Names of repairs."""
@@ -49,7 +52,7 @@ ARGUMENT_KEYS = ("arguments", "parameters", "args")
 CALL_KEYS = frozenset((*NAME_KEYS, *ARGUMENT_KEYS, "type", "id", "call_id", "tool_call_id", "index"))
 """The keys that the object of a call may have."""
 
-_DEFINITION_KEYS = frozenset({"description", "inputSchema", "input_schema", "outputSchema", "properties"})
+DEFINITION_KEYS = frozenset({"description", "inputSchema", "input_schema", "outputSchema", "properties"})
 """The keys that tell the definition of a tool from a call."""
 
 _WRONG_END = re.compile(r"</[\w:.-]{1,32}>|\[/[A-Z_]{1,32}\]|\[END_[A-Z_]{1,32}\]")
@@ -113,7 +116,7 @@ def _is_definition(value: Any, context: ReadContext) -> bool:
     """Tell whether a value defines a tool: it describes it, or gives a schema in place of arguments."""
     if not isinstance(value, dict):
         return False
-    if not _DEFINITION_KEYS.isdisjoint(value):
+    if not DEFINITION_KEYS.isdisjoint(value):
         return True
     name = next((value[word] for word in NAME_KEYS if isinstance(value.get(word), str)), "")
     for schema in (value[word] for word in ARGUMENT_KEYS if isinstance(value.get(word), dict)):
@@ -169,15 +172,17 @@ def add_repairs(call: CallFound | CallUnreadable, *repairs: str) -> CallFound | 
     return CallFound(replace(call.call, repairs=tuple(dict.fromkeys((*call.call.repairs, *repairs)))))
 
 
-def read_end_marker(reader: Reader, closers: tuple[str, ...]) -> Parsing[tuple[str, ...]]:
+def read_end_marker(reader: Reader, context: ReadContext, closers: tuple[str, ...]) -> Parsing[tuple[str, ...]]:
     """Consume the end marker after a body and return the repairs: none, a wrong marker, or a missing one."""
     if not closers:
         return ()
     yield from reader.skip_space()
-    closer = yield from reader.peek_literal(closers)
-    if closer:
-        reader.take(len(closer))
+    marker = yield from reader.peek_literal((*closers, *context.openers))  # an opener may begin like an end marker
+    if marker in closers:
+        reader.take(len(marker))
         return ()
+    if marker:
+        return (NO_END,)
     return (WRONG_END,) if (yield from skip_wrong_end(reader)) else (NO_END,)
 
 

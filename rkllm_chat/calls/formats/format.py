@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from .bodies import Wrapper, as_body, body_of
 from .common import BodyReader
-from .gemma import gemma_reader
-from .json_calls import json_reader
-from .layout import GemmaArguments, Layout, PythonArguments
-from .named_calls import named_reader
-from .python_calls import python_reader
+from .layout import Arguments, Layout
+from .named_calls import alone_reader
 from .tag_syntax import TagSyntax
-from .tagged_calls import block_reader, group_reader, pair_reader, tag_reader
+from .tagged_calls import group_body, tag_reader
 
 OPEN, CLOSE = "[TOOL_CALL]", "[END_TOOL_CALL]"
 
@@ -41,9 +38,8 @@ class Format:
     Attributes:
         name: Its key in `FORMATS`.
         layout: How a call is written; what it is read by and constrained to follows from it.
-        readers: Maps further literals that begin a candidate call to the reader of what follows; one with which the
-            layout begins is read by it instead.
-        ends: Further end markers.
+        wrappers: Maps further literals that begin calls to their end markers and what stands between them.
+        readers: Maps literals that begin a candidate call and belong to it to the reader of what follows.
         unmarked_readers: Readers of calls without any marker.
         is_prose: Whether an opener may occur in ordinary text, so that only models of the family are listened to.
         call_ends_thought: Whether a call at the end of a thought that is never closed is meant.
@@ -55,8 +51,8 @@ class Format:
 
     name: str
     layout: Layout
+    wrappers: Mapping[str, Wrapper] = field(default_factory=dict[str, Wrapper])
     readers: Mapping[str, BodyReader] = field(default_factory=dict[str, BodyReader])
-    ends: tuple[str, ...] = ()
     unmarked_readers: tuple[BodyReader, ...] = ()
     is_prose: bool = False
     call_ends_thought: bool = False
@@ -65,18 +61,18 @@ class Format:
     result_openers: tuple[str, ...] = ()
 
     @cached_property
-    def openers(self) -> Mapping[str, BodyReader]:
-        """Maps a literal that begins a candidate call to the reader of what follows it."""
-        begun = f"{self.layout.before}{self.layout.call}"
-        ends = (begun[len(mark) - 1 : len(mark) + 1] for mark in self.readers if begun.startswith(mark))
-        is_read = any(not end.isalnum() for end in ends)  # <tool_call is no part of <tool_calls
-        return {**({} if is_read else derive_readers(self.layout)), **self.readers}
+    def openers(self) -> Mapping[str, Wrapper]:
+        """Maps a literal that begins a candidate call to what follows it."""
+        own = {opener: Wrapper((), (as_body(read),), is_open=False) for opener, read in self.readers.items()}
+        written = self.layout.write("f", {})
+        is_read = any(written.startswith(opener) for opener in own)
+        return {**({} if is_read else derive_wrappers(self.layout)), **self.wrappers, **own}
 
     @cached_property
     def closers(self) -> tuple[str, ...]:
         """End markers; a redundant one after a call is dropped."""
-        found = (mark for mark in self.layout.closers if "`" not in mark)
-        return tuple(dict.fromkeys((*found, *self.ends)))
+        further = (closer for wrapper in self.wrappers.values() for closer in wrapper.closers)
+        return tuple(dict.fromkeys(mark for mark in (*self.layout.closers, *further) if "`" not in mark))
 
     @property
     def render_tool(self) -> Callable[[str, Mapping[str, str]], str]:
@@ -94,25 +90,23 @@ class Format:
         return self.layout.example
 
 
-def derive_readers(layout: Layout) -> dict[str, BodyReader]:
-    """Return the readers of a layout by the literals that begin its calls; none if nothing does."""
-    opener, arguments, closers = layout.opener, layout.arguments, layout.closers
+def derive_wrappers(layout: Layout) -> dict[str, Wrapper]:
+    """Return the marks of a layout, by the literals that begin its calls, and what stands behind them."""
+    opener, arguments, body = layout.opener, layout.arguments, body_of(layout)
     if not opener:
         return {}
-    match arguments:
-        case TagSyntax(key_end="") if not layout.before:
-            return {arguments.call_opener: tag_reader(arguments)}
-        case TagSyntax(key_end=""):
-            return {opener: block_reader(arguments.call_opener, tag_reader(arguments), layout.after.strip())}
-        case TagSyntax():
-            read, call_opener = pair_reader(arguments), arguments.call_opener
-        case GemmaArguments():
-            return {opener: gemma_reader(arguments.quote, closers)}
-        case PythonArguments():
-            return {opener: python_reader(closers)}
-        case _ if layout.is_object:
-            key = re.search(r'"(\w+)": ARGUMENTS', layout.call)
-            return {opener: json_reader(closers, key[1] if key else "")}
-        case _:
-            read, call_opener = named_reader(layout), layout.call_opener
-    return {opener: group_reader(call_opener), call_opener: read} if layout.before else {opener: read}
+    if isinstance(arguments, TagSyntax):
+        call_opener = arguments.call_opener
+        if not arguments.key_end:  # the mark of a call is part of it
+            read = alone_reader(arguments) if layout.before else tag_reader(arguments)
+            call = Wrapper((), (as_body(read),), is_open=False)
+            block = {opener: Wrapper((layout.after.strip(),), (body,))} if layout.before else {}
+            return {**block, call_opener: call}
+    elif type(arguments) is Arguments and not layout.is_object:
+        call_opener = layout.call_opener
+    else:
+        return {opener: Wrapper(layout.closers, (body,))}
+    call = Wrapper(layout.closers, (body,))
+    if not layout.before:
+        return {call_opener: call}
+    return {opener: Wrapper(layout.closers, (group_body(call_opener),)), call_opener: call}

@@ -1,4 +1,4 @@
-"""Reader of FunctionGemma and Gemma 4: `call:f{k:<escape>text<escape>,n:42}`, with a quote of their own."""
+"""The body of FunctionGemma and Gemma 4: `call:f{k:<escape>text<escape>,n:42}`, with a quote of their own."""
 
 from __future__ import annotations
 
@@ -7,56 +7,67 @@ import re
 
 from ..incremental_reader import Parsing, Reader
 from ..json_repair import parse_lenient_json
-from .common import BodyReader, ParsedCalls, ReadContext, build_call, read_end_marker, unreadable_call
+from .common import Body, ParsedCalls, ReadContext, build_call, read_end_marker, unreadable_call
 from .json_calls import INSIDE, skip_string
 
-_EDGE = re.compile(r"[{}\[\]<\"]")
-_END_OF_NAME = re.compile(r"[{<\s]")
+_EDGE = re.compile(r"[{}\[\]()<\"]")
+_END_OF_NAME = re.compile(r"[({<\s]")
+_KEY = re.compile(r"(?P<before>^|,)\s*(?P<key>[^\s,:\"][^,:\"]*?)\s*:")
+"""The name of a member outside of texts: whatever stands before a colon."""
 
 
-def gemma_reader(quote: str, closers: tuple[str, ...]) -> BodyReader:
-    """Return a reader of calls whose strings are enclosed in `quote`."""
+def gemma_body(quote: str) -> Body:
+    """Return the body of calls whose strings are enclosed in `quote`."""
 
-    def read(reader: Reader, _context: ReadContext) -> Parsing[ParsedCalls]:
+    def read(reader: Reader, context: ReadContext, closers: tuple[str, ...]) -> Parsing[ParsedCalls]:
         yield from reader.skip_space()
         if not (yield from reader.skip("call:")):
             return None
-        name = yield from reader.read_up_to(_END_OF_NAME)
         yield from reader.skip_space()
-        if not name or not (yield from reader.is_next("{")):
+        name = (yield from reader.read_up_to(_END_OF_NAME)).rstrip(":")
+        yield from reader.skip_space()
+        if not name or not (yield from reader.peek_literal(("{", "("))):
             return None
         reader.commit()
-        text, closer = yield from _read_dict(reader, quote, closers)
-        if closer:
-            return unreadable_call("bad_json", "The arguments are not closed before the end marker.")
-        end = yield from read_end_marker(reader, closers)
+        text, is_open = yield from _read_dict(reader, quote, closers)
+        end = () if is_open else (yield from read_end_marker(reader, context, closers))
         try:
-            arguments, _ = parse_lenient_json(text)
+            arguments, repairs = parse_lenient_json(text, may_close=is_open)
         except ValueError as error:
             return unreadable_call("bad_json", f"The arguments cannot be read: {error}.")
-        return [build_call(name, arguments, end)]
+        return [build_call(name, arguments, (*(one for one in repairs if one == "missing brace"), *end))]
 
     return read
 
 
-def _read_dict(reader: Reader, quote: str, closers: tuple[str, ...]) -> Parsing[tuple[str, str]]:
-    """Read the dictionary that begins here as JSON with unquoted keys, and the end marker if one came too early."""
+def _read_dict(reader: Reader, quote: str, closers: tuple[str, ...]) -> Parsing[tuple[str, bool]]:
+    """Read the dictionary that begins here as JSON, and an end marker that comes too early; tell whether one did."""
     parts: list[str] = []
-    depth = 0
+    brackets = ""
     while True:
-        parts.append((yield from reader.read_up_to(_EDGE)))
+        bare = yield from reader.read_up_to(_EDGE)
+        is_member = brackets.endswith(("{", "("))
+        parts.append(_KEY.sub(_quote_key, bare) if is_member else bare)
         if (yield from reader.skip(quote)):
             parts.append(json.dumps((yield from reader.read_through(quote))))
             continue
         closer = yield from reader.peek_literal(closers)
         mark = reader.take(len(closer) or 1)
         if closer:
-            return "".join(parts), closer
-        parts.append(mark)
-        depth += (mark in "{[") - (mark in "}]")
+            return "".join(parts), True
+        if mark in "{[(":
+            brackets += mark
+        elif mark in "}])":
+            brackets, opened = brackets[:-1], brackets[-1:]
+            mark = "}" if mark == ")" and opened == "(" else mark
+        parts.append("{" if mark == "(" else mark)
         if mark == '"':
             size = reader.size
             yield from skip_string(reader, mark, INSIDE[mark])
             parts.append(reader.recorded(size))
-        if depth <= 0:
-            return "".join(parts), ""
+        if not brackets:
+            return "".join(parts), False
+
+
+def _quote_key(match: re.Match[str]) -> str:
+    return f"{match['before']}{json.dumps(match['key'])}:"

@@ -21,7 +21,7 @@ from .common import (
     FENCE,
     NAME_KEYS,
     NO_END,
-    BodyReader,
+    Body,
     ParsedCalls,
     ReadContext,
     add_repairs,
@@ -63,19 +63,16 @@ class JsonBody:
     closer: str = ""
 
 
-def json_reader(
-    closers: tuple[str, ...], key: str = "arguments", begins: str = "{[", needs_end: bool = True
-) -> BodyReader:
-    """Return a reader of JSON up to an end marker.
+def json_body(key: str = "arguments", begins: str = "{[", needs_end: bool = True) -> Body:
+    """Return the body of calls in JSON.
 
     Args:
-        closers: The end markers; empty if the format has none.
         key: The format's name of the arguments.
         begins: The brackets that may open the JSON.
         needs_end: Whether a missing end marker counts as a repair.
     """
 
-    def read(reader: Reader, context: ReadContext) -> Parsing[ParsedCalls]:
+    def read(reader: Reader, context: ReadContext, closers: tuple[str, ...]) -> Parsing[ParsedCalls]:
         fence = ""
         if "{" not in begins or not reader.text.startswith("{", reader.at):
             yield from reader.skip_space()
@@ -84,6 +81,28 @@ def json_reader(
                 return None
         reader.commit()
         return (yield from read_json_call(reader, context, closers, key, fence, needs_end))
+
+    return read
+
+
+def series_body(key: str = "arguments") -> Body:
+    """Return the body of JSON calls side by side, each with an end marker or not."""
+
+    def read(reader: Reader, context: ReadContext, closers: tuple[str, ...]) -> Parsing[ParsedCalls]:
+        yield from reader.skip_space()
+        calls: list[CallFound | CallUnreadable] = []
+        try:
+            while (yield from begins_json(reader)):
+                reader.commit()
+                calls += (yield from read_json_call(reader, context, closers, key, needs_end=False)) or ()
+                yield from reader.skip_space()
+                yield from reader.skip(";")
+                yield from reader.skip_space()
+        except EndOfTextError:
+            if not calls:
+                raise
+            calls += unreadable_call("truncated", "The reply ended before the call did.")
+        return calls or None
 
     return read
 
@@ -107,8 +126,8 @@ def read_json_call(
         body = yield from read_body(reader, context, within, may_end=True)
         if isinstance(body, CallUnreadable):
             return [*calls, body]
-        end = "" if body.is_open else (yield from _peek_end(reader, within))
-        extra = () if body.is_open or end else (yield from skip_extra_bracket(reader, within))
+        end = "" if body.is_open else (yield from _peek_end(reader, context, within))
+        extra = () if body.is_open or end else (yield from skip_extra_bracket(reader, context, within))
         found = parse_json_calls(body.text, (*extra, *repairs), body.is_open, context, key)
         if found is None:
             return None
@@ -123,20 +142,20 @@ def read_json_call(
     if fence:
         yield from reader.skip_space()
         yield from reader.skip(fence)
-    faults = yield from read_end_marker(reader, closers)
+    faults = yield from read_end_marker(reader, context, closers)
     if not needs_end and faults == (NO_END,):
         faults = ()
     return [add_repairs(call, *faults) for call in calls]
 
 
-def _peek_end(reader: Reader, closers: tuple[str, ...]) -> Parsing[str]:
+def _peek_end(reader: Reader, context: ReadContext, closers: tuple[str, ...]) -> Parsing[str]:
     """Return the end marker that follows, and consume the white space before it; "" if none follows."""
     size = reader.size
     yield from reader.skip_space()
-    end = (yield from reader.peek_literal(closers)) if closers else ""
-    if not end:
+    end = (yield from reader.peek_literal((*closers, *context.openers))) if closers else ""
+    if end not in closers:
         reader.rewind(size)
-    return end
+    return end if end in closers else ""
 
 
 def _skip_to_next_call(reader: Reader) -> Parsing[bool]:
@@ -165,11 +184,11 @@ def read_json_arguments(
     body = yield from read_body(reader, context, within)
     if isinstance(body, CallUnreadable):
         return [body]
-    extra = () if body.is_open else (yield from skip_extra_bracket(reader, within))
+    extra = () if body.is_open else (yield from skip_extra_bracket(reader, context, within))
     if fence:
         yield from reader.skip_space()
         yield from reader.skip(fence)
-    end = () if body.is_open else (yield from read_end_marker(reader, closers))
+    end = () if body.is_open else (yield from read_end_marker(reader, context, closers))
     try:
         arguments, json_repairs = parse_lenient_json(body.text, may_close=body.is_open)
     except ValueError as error:
@@ -249,13 +268,13 @@ def skip_fence(reader: Reader) -> Parsing[str]:
     return "```"
 
 
-def skip_extra_bracket(reader: Reader, closers: tuple[str, ...]) -> Parsing[tuple[str, ...]]:
+def skip_extra_bracket(reader: Reader, context: ReadContext, closers: tuple[str, ...]) -> Parsing[tuple[str, ...]]:
     """Consume one bracket too many, if the end marker follows it; return the repair."""
     size = reader.size
     yield from reader.skip_space()
     if (yield from reader.peek_literal(("}", "]"))):
         reader.take(1)
-        if (yield from _peek_end(reader, closers)):
+        if (yield from _peek_end(reader, context, closers)):
             return ("extra brace",)
     reader.rewind(size)
     return ()

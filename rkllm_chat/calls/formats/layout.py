@@ -21,6 +21,11 @@ MARK = r"<[^<>]*>|✿\w+✿|\[[A-Z_]{3,}\]"
 """Pattern of a literal that no text between such literals contains."""
 
 
+def find_marks(text: str) -> tuple[str, ...]:
+    """Return the literals that a text consists of: marks, or words between white space if it has none."""
+    return tuple(re.findall(MARK, text) or text.split())
+
+
 def dump(value: Any) -> str:
     """Write a value as JSON."""
     return json.dumps(value, ensure_ascii=False)
@@ -122,6 +127,19 @@ class Layout:
     separator: str | None = None
     instead: str = ""
 
+    def __post_init__(self) -> None:
+        """Check that a reader can find the calls.
+
+        Raises:
+            ValueError: The call does not say where the tool and its arguments stand, or a mark is a word that ordinary
+                text contains.
+        """
+        if self.call and ("NAME" not in self.call or "ARGUMENTS" not in self.call):
+            raise ValueError(f"The call {self.call!r} must contain NAME and ARGUMENTS.")
+        for mark in (self.opener, self.call_opener, *self.closers):
+            if mark and not re.search(r"[^\w\s]", mark):
+                raise ValueError(f"The mark {mark.strip()!r} cannot be told from a word of ordinary text.")
+
     def write(self, name: str, arguments: Mapping[str, Any]) -> str:
         """Write a call."""
         return f"{self.before}{self._fill(self.write_name(name), self.arguments.write(arguments))}{self.after}"
@@ -164,14 +182,15 @@ class Layout:
         """What begins one call before its name."""
         before = self.call.partition("NAME")[0].partition("{")[0]
         mark = re.match(MARK, before)
-        return mark[0] if mark else before
+        return mark[0] if mark else before.rstrip()
 
     @cached_property
     def closers(self) -> tuple[str, ...]:
         """End markers of a call."""
         end = self.call.partition("ARGUMENTS")[2]
-        if self.after and end.strip("})\n`"):
-            return (*(re.findall(MARK, end) if self.is_named else end.split()), self.after.strip())
+        if self.is_named or (self.after and end.strip("})\n`")):
+            found = find_marks(end) if self.is_named else end.split()
+            return tuple(filter(None, (*found, self.after.strip())))
         last = f"{end.lstrip('})')}{self.after}".rpartition("\n")[2].lstrip("] ")
         return (last,) if last else ()
 

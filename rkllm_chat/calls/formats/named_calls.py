@@ -1,23 +1,16 @@
-"""Readers of calls that name the tool before the JSON of its arguments, and of the forms that no layout describes."""
+"""Bodies that name the tool before the JSON of its arguments, and readers of the forms that no layout describes."""
 
 from __future__ import annotations
 
 import re
 
-from ...core.events import CallFound, CallUnreadable
-from ..incremental_reader import EndOfTextError, Parsing, Reader
-from .common import BodyReader, ParsedCalls, ReadContext, add_repairs, read_end_marker, unreadable_call
-from .json_calls import (
-    begins_json,
-    json_reader,
-    read_json_arguments,
-    read_json_call,
-    read_tool_name,
-    skip_fence,
-)
-from .layout import MARK, Layout
-from .tag_syntax import GLM, MUSE, QWEN, SEED, STEP3
-from .tagged_calls import block_reader, read_equals, read_named_tag, read_pair_call, tag_reader
+from ...core.events import CallFound
+from ..incremental_reader import Parsing, Reader
+from .common import Body, BodyReader, ParsedCalls, ReadContext, unreadable_call
+from .json_calls import read_json_arguments, read_tool_name
+from .layout import MARK, Layout, find_marks
+from .tag_syntax import MUSE, QWEN, STEP3, TagSyntax
+from .tagged_calls import block_body, read_equals, read_named_tag, tag_reader
 
 _HEAD = re.compile(r"[<\n]")
 _HEAD_OF_TAG = re.compile("<")
@@ -26,15 +19,16 @@ _CALL_NUMBER = re.compile(r":\d+$")
 _WITH_TEXT = re.compile(rf"({MARK})([^<✿[]*)")
 
 
-def named_reader(layout: Layout) -> BodyReader:
-    """Return a reader of a tool's name and the JSON of its arguments, after the first mark of the call."""
+def named_body(layout: Layout) -> Body:
+    """Return the body that is a tool's name and the JSON of its arguments, after the first mark of the call."""
     before, _, behind = layout.call.partition("NAME")
     between, _, after = behind.partition("ARGUMENTS")
-    lead, ends = re.findall(MARK, before)[1:], tuple(re.findall(MARK, after)[:1])
+    lead, ends = re.findall(MARK, before)[1:], find_marks(after)[:1]
     marks = [(mark, text.strip()) for mark, text in _WITH_TEXT.findall(between)]
+    marks = marks or [(word, "") for word in between.split() if "`" not in word]
     last = (lead or [layout.opener])[-1] if not marks else marks[0][0]
 
-    def read(reader: Reader, context: ReadContext) -> Parsing[ParsedCalls]:
+    def read(reader: Reader, context: ReadContext, _closers: tuple[str, ...]) -> Parsing[ParsedCalls]:
         yield from reader.skip_space()
         yield from reader.skip(":")
         name = (yield from reader.read_up_to(_END_OF_NAME)).strip()
@@ -62,29 +56,21 @@ def named_reader(layout: Layout) -> BodyReader:
     return read
 
 
-def read_mistral(reader: Reader, context: ReadContext) -> Parsing[ParsedCalls]:
-    """Read what follows `[TOOL_CALLS]`.
+def alone_reader(tags: TagSyntax) -> BodyReader:
+    """Return a reader of a call in tags whose block did not begin: of a known tool, and not in a sentence."""
 
-    That is an array, or `f[ARGS]{..}`, with `[CALL_ID]id` after the name, or without `[ARGS]`.
-    """
-    yield from reader.skip_space()
-    if (yield from reader.peek_literal(("[{", "[ ", "[\n", "{"))):
-        return (yield from json_reader(())(reader, context))
-    name = yield from read_tool_name(reader)
-    yield from reader.skip_space()
-    if not name:
-        return None
-    if (yield from reader.skip("[CALL_ID]")):
-        yield from read_tool_name(reader)
-    marked = yield from reader.skip("[ARGS]")
-    parsed = yield from read_json_arguments(reader, context, name, ())
-    return parsed if parsed or not marked else unreadable_call("bad_json", "No JSON object follows [ARGS].")
+    def read(reader: Reader, context: ReadContext) -> Parsing[ParsedCalls]:
+        if reader.is_mid_line or reader.is_in_markup:
+            return None
+        parsed = yield from tag_reader(tags)(reader, context)
+        names = [one.call.name for one in parsed or () if isinstance(one, CallFound)]
+        return None if not all(map(context.is_known, names)) or (yield from _is_in_sentence(reader)) else parsed
+
+    return read
 
 
 def read_function_name(reader: Reader, context: ReadContext) -> Parsing[ParsedCalls]:
-    """Read `=f>` and JSON or `<parameter=..>` after `<function`; a word behind a call without values quotes it."""
-    if not (yield from reader.skip("=")):
-        return None
+    """Read `f>` and JSON or `<parameter=..>` after `<function=`; a word behind a call without values quotes it."""
     parsed = yield from read_equals(reader, context, QWEN)
     is_empty = parsed and all(isinstance(one, CallFound) and not one.call.arguments for one in parsed)
     return None if is_empty and (yield from _is_in_sentence(reader)) else parsed
@@ -98,48 +84,6 @@ def _is_in_sentence(reader: Reader) -> Parsing[bool]:
     is_word = not (yield from reader.is_at_end()) and reader.text[reader.at].isalnum()
     reader.rewind(size)
     return is_word
-
-
-def read_tool_call_tag(reader: Reader, context: ReadContext) -> Parsing[ParsedCalls]:
-    """Read what follows `<tool_call`: tags of the format `xml`, or what several families write after `<tool_call>`."""
-    if not (yield from reader.skip(">")):
-        return (yield from read_named_tag(reader, context, SEED))
-    yield from reader.skip_space()
-    fence = yield from skip_fence(reader)
-    begin = yield from reader.peek_literal(("{", "["))
-    if begin:
-        reader.commit()
-        needs_end = begin == "{"  # Granite 3.1 writes no end marker after its array
-        return (yield from read_json_call(reader, context, ("</tool_call>",), fence=fence, needs_end=needs_end))
-    if (yield from reader.skip("<function=")):
-        parsed = yield from read_equals(reader, context, QWEN)
-        end = yield from read_end_marker(reader, ("</tool_call>",) if parsed else ())
-        return parsed and [add_repairs(one, *end) for one in parsed]
-    return (yield from read_pair_call(reader, context, GLM))
-
-
-def series_reader(closers: tuple[str, ...], key: str = "arguments", call_opener: str = "") -> BodyReader:
-    """Return a reader of JSON calls side by side, each with an end marker or not, or of the first `call_opener`."""
-
-    def read(reader: Reader, context: ReadContext) -> Parsing[ParsedCalls]:
-        yield from reader.skip_space()
-        if call_opener and (yield from reader.is_next(call_opener)):
-            return []
-        calls: list[CallFound | CallUnreadable] = []
-        try:
-            while (yield from begins_json(reader)):
-                reader.commit()
-                calls += (yield from read_json_call(reader, context, closers, key, needs_end=False)) or ()
-                yield from reader.skip_space()
-                yield from reader.skip(";")
-                yield from reader.skip_space()
-        except EndOfTextError:
-            if not calls:
-                raise
-            calls += unreadable_call("truncated", "The reply ended before the call did.")
-        return calls or None
-
-    return read
 
 
 def read_step3(reader: Reader, context: ReadContext) -> Parsing[ParsedCalls]:
@@ -169,10 +113,10 @@ def read_muse(reader: Reader, context: ReadContext) -> Parsing[ParsedCalls]:
     for mark in ("<|message|>", "<atem:function_calls>"):
         if not (yield from reader.skip(mark)):
             return None
-    return (yield from _read_muse_block(reader, context))
+    return (yield from _read_muse_block(reader, context, ("</atem:function_calls>",)))
 
 
-_read_muse_block = block_reader(MUSE.call_opener, tag_reader(MUSE), "</atem:function_calls>")
+_read_muse_block = block_body(MUSE.call_opener, tag_reader(MUSE))
 
 
 def read_harmony(reader: Reader, context: ReadContext) -> Parsing[ParsedCalls]:

@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 
 from ...core.events import CallFound, CallUnreadable
 from ...core.messages import ToolCall
 from ..incremental_reader import EndOfTextError, Parsing, Reader
+from ..json_repair import parse_lenient_json
 from ..python_parser import parse_calls
-from .common import NO_END, BodyReader, ParsedCalls, ReadContext, char_class, read_end_marker, unreadable_call
+from .common import (
+    NO_END,
+    Body,
+    ParsedCalls,
+    ReadContext,
+    build_call,
+    char_class,
+    read_end_marker,
+    unreadable_call,
+)
 from .json_calls import begins_json, read_json_call, skip_fence, skip_string
 
 _CODE = "\"'()[]{}#"
@@ -19,18 +30,18 @@ _WAKE = ")]"  # no code can end before one of these or a marker
 _STRING = {mark: re.compile(rf"[{mark}\\]") for mark in "\"'"}
 _LINE_END = re.compile("\n")
 _END_OF_NAME = re.compile(r"[^\w.]")
+_CALL = re.compile(r"\s*\[?\s*(?P<name>[\w./:-]+)\s*\(\s*(?P<inner>.*?)\s*\)\s*\]?\s*", re.DOTALL)
 _CALL_HEAD = re.compile(r"(?:\[|(?!\[))\s*(?P<name>[\w.]*)(?P<next>[^\w.\s]|(?<=[\w.])\s)")
 
 
-def python_reader(closers: tuple[str, ...], is_common: bool = False) -> BodyReader:
-    """Return a reader of Python calls, or of a JSON array, up to one of `closers`.
+def python_body(is_common: bool = False) -> Body:
+    """Return the body of calls in Python, or in a JSON array.
 
     Args:
-        closers: The end markers.
         is_common: Whether other text has such markers. A call then does not stand behind text on its line.
     """
 
-    def read(reader: Reader, context: ReadContext) -> Parsing[ParsedCalls]:
+    def read(reader: Reader, context: ReadContext, closers: tuple[str, ...]) -> Parsing[ParsedCalls]:
         if is_common and reader.is_mid_line:
             return None
         yield from reader.skip_space()
@@ -46,7 +57,7 @@ def python_reader(closers: tuple[str, ...], is_common: bool = False) -> BodyRead
         if fence or not is_ended:
             yield from reader.skip_space()
             yield from reader.skip("```")
-            end = yield from read_end_marker(reader, tuple(closer for closer in closers if closer != "```"))
+            end = yield from read_end_marker(reader, context, tuple(closer for closer in closers if closer != "```"))
         return parse_python_calls(code, end)
 
     return read
@@ -62,10 +73,15 @@ def peek_call_name(reader: Reader) -> Parsing[str]:
 
 
 def parse_python_calls(code: str, repairs: Sequence[str] = ()) -> ParsedCalls:
-    """Parse Python code into calls, noting `repairs` with each."""
+    """Parse Python code into calls, noting `repairs` with each; or one call of a JSON object or its members."""
     try:
         calls = parse_calls(code)
     except ValueError as error:
+        call = _CALL.fullmatch(code)
+        with suppress(ValueError):
+            if call:
+                inner = call["inner"] if call["inner"].startswith("{") else f"{{{call['inner']}}}"
+                return [build_call(call["name"], parse_lenient_json(inner)[0], repairs)]
         return unreadable_call("bad_python", f"The calls cannot be read: {error}.")
     found: list[CallFound | CallUnreadable] = [
         CallFound(ToolCall(name, values, tuple(repairs))) for name, values in calls

@@ -19,6 +19,7 @@ from .common import (
     DOUBLED,
     NO_END,
     WRONG_END,
+    Body,
     BodyReader,
     ParsedCalls,
     ReadContext,
@@ -26,7 +27,7 @@ from .common import (
     read_end_marker,
     unreadable_call,
 )
-from .json_calls import read_json_arguments, read_json_call, read_tool_name
+from .json_calls import read_json_arguments, read_tool_name
 from .tag_syntax import TagSyntax, find_damaged_tag, remove_doubled_opening
 
 _CDATA, _END_CDATA = "<![CDATA[", "]]>"
@@ -67,31 +68,26 @@ def tag_reader(tags: TagSyntax) -> BodyReader:
     return read
 
 
-def group_reader(*openers: str) -> BodyReader:
-    """Return a reader of the opening tag of a group of calls, each of which has one of these openers of its own."""
+def group_body(*openers: str) -> Body:
+    """Return the body of a group of calls, each of which has one of these openers of its own."""
 
-    def read(reader: Reader, _context: ReadContext) -> Parsing[ParsedCalls]:
+    def read(reader: Reader, _context: ReadContext, _closers: tuple[str, ...]) -> Parsing[ParsedCalls]:
         yield from reader.skip_space()
         return [] if (yield from reader.peek_literal(openers)) else None
 
     return read
 
 
-def block_reader(call_opener: str, read_call: BodyReader, closer: str, may_be_json: bool = False) -> BodyReader:
-    """Return a reader of one or more calls between the tags of a block.
+def block_body(call_opener: str, read_call: BodyReader) -> Body:
+    """Return the body of one or more calls in a block.
 
     Args:
         call_opener: Opening of a call.
         read_call: Reads what follows it.
-        closer: The end of the block.
-        may_be_json: Whether the block may hold JSON instead.
     """
 
-    def read(reader: Reader, context: ReadContext) -> Parsing[ParsedCalls]:
+    def read(reader: Reader, context: ReadContext, closers: tuple[str, ...]) -> Parsing[ParsedCalls]:
         yield from reader.skip_space()
-        if may_be_json and (yield from reader.peek_literal(("{", "["))):
-            reader.commit()
-            return (yield from read_json_call(reader, context, (closer,)))
         calls: list[CallFound | CallUnreadable] = []
         try:
             while (yield from reader.skip(call_opener)):
@@ -99,8 +95,8 @@ def block_reader(call_opener: str, read_call: BodyReader, closer: str, may_be_js
                 if found is None and not calls:
                     return None
                 if found is None:
-                    yield from reader.read_through(closer)
-                    return calls + unreadable_call("bad_xml", f"A call before {closer} cannot be read.")
+                    yield from reader.read_through(closers[-1])
+                    return calls + unreadable_call("bad_xml", f"A call before {closers[-1]} cannot be read.")
                 calls += found
                 yield from reader.skip_space()
         except EndOfTextError:
@@ -109,7 +105,7 @@ def block_reader(call_opener: str, read_call: BodyReader, closer: str, may_be_js
             return calls + unreadable_call("truncated", "The reply ended before the call did.")
         if not calls:
             return None
-        end = yield from read_end_marker(reader, (closer,))
+        end = yield from read_end_marker(reader, context, closers[-1:])
         return [add_repairs(call, *end) for call in calls]
 
     return read
@@ -441,14 +437,11 @@ def read_pair_call(reader: Reader, context: ReadContext, tags: TagSyntax) -> Par
     return (yield from read_values(reader, context, name, tags))
 
 
-def pair_reader(tags: TagSyntax) -> BodyReader:
-    """Return a reader of JSON, or of the name of a tool and pairs of keys and values."""
+def pair_body(tags: TagSyntax) -> Body:
+    """Return the body that is the name of a tool and pairs of keys and values."""
 
-    def read(reader: Reader, context: ReadContext) -> Parsing[ParsedCalls]:
+    def read(reader: Reader, context: ReadContext, _closers: tuple[str, ...]) -> Parsing[ParsedCalls]:
         yield from reader.skip_space()
-        if (yield from reader.peek_literal(("{", "["))):
-            reader.commit()
-            return (yield from read_json_call(reader, context, tags.call_closers))
         return (yield from read_pair_call(reader, context, tags))
 
     return read
