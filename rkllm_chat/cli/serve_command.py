@@ -10,6 +10,7 @@ from pathlib import Path
 from .. import api_server, mcp_servers
 from ..backends import check_model
 from ..core.command_line import Parser
+from ..core.errors import StartError
 from .process_end import run_interface
 from .setting_options import add_former_options, add_setting_options, parse_settings
 
@@ -90,7 +91,15 @@ def _serve_mcp(options: argparse.Namespace) -> int:
 
 
 def _find_token(options: argparse.Namespace) -> tuple[str, str]:
-    """Return the token of an HTTP server, "" for none, and a sentence that says what clients need."""
+    """Return the token of an HTTP server, "" for none, and a sentence that says what clients need.
+
+    The token itself is shown on a terminal only: what else is written to standard error may end in a journal that
+    others read.
+
+    Raises:
+        UsageError: The variable of --token-env has no token.
+        StartError: The token can neither be stored nor shown.
+    """
     from ..config.loader import state_folder
     from ..mcp_servers import http
 
@@ -99,8 +108,12 @@ def _find_token(options: argparse.Namespace) -> tuple[str, str]:
     if options.token_env:
         return http.read_token(options.token_env), f"requests need the token in {options.token_env}"
     path: Path = state_folder() / "tokens" / options.name
+    is_shown = sys.stderr.isatty()
     try:
         token, place = http.load_token(path), f"stored in {path}"
     except OSError as error:
+        if not is_shown:
+            hint = "Correct that, or name a variable with a token by --token-env."
+            raise StartError(f"The token cannot be stored in {path}: {error.strerror}.", hint) from None
         token, place = http.make_token(), f"for this run; {path} cannot be used: {error.strerror}"
-    return token, f"requests need the header Authorization: Bearer {token} ({place})"
+    return token, f"requests need the header Authorization: Bearer {token if is_shown else 'TOKEN'} ({place})"

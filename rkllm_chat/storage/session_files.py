@@ -9,6 +9,7 @@ evaluated of it is in `ID.state`; both are deleted with it.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -260,7 +261,7 @@ class SessionDirectory:
     def _open(self, name: str, flags: int, ending: str = _SUFFIX) -> int:
         """Open a regular file of the directory that this user owns, and remove access rights of others."""
         path = self.path / (name + ending)
-        with self._folder(), _refuse_foreign(path, "opened", "Links are not followed."):
+        with self._folder(), _refuse_foreign(path, "opened"):
             return open_private(path, flags)
 
     @contextmanager
@@ -279,7 +280,7 @@ class SessionDirectory:
 
 
 @contextmanager
-def _refuse_foreign(path: Path, verb: str, hint: str) -> Iterator[None]:
+def _refuse_foreign(path: Path, verb: str, hint: str = "") -> Iterator[None]:
     """Raise ConfigError for a path that cannot be opened; one that is missing, or exists already, is for the caller."""
     try:
         yield
@@ -288,7 +289,8 @@ def _refuse_foreign(path: Path, verb: str, hint: str) -> Iterator[None]:
     except NotOwnedError:
         raise ConfigError(f"{path} is not a plain file or folder of yours.", "It is not used.") from None
     except OSError as error:
-        raise ConfigError(f"{path} cannot be {verb}: {error.strerror}.", hint) from None
+        links = "Links are not followed." if error.errno == errno.ELOOP else "The conversation is stored in it."
+        raise ConfigError(f"{path} cannot be {verb}: {error.strerror}.", hint or links) from None
 
 
 def redact_nothing(_member: str, text: str) -> str:

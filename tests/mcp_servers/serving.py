@@ -38,8 +38,9 @@ class Served:
 
     @property
     def headers(self) -> dict[str, str]:
-        """What requests must send, as the server says."""
-        return dict(re.findall(r"(Authorization): (Bearer \S+)", "".join(self.lines)))
+        """What requests must send: the token that is stored where the server says."""
+        stored = re.search(r"Bearer TOKEN \(stored in (.+)\)", "".join(self.lines))
+        return {"Authorization": f"Bearer {Path(stored[1]).read_text(encoding='ascii')}"} if stored else {}
 
     def entry(self, name: str) -> ServerConfig:
         """The server in a client's configuration."""

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from mcp_servers.serving import LIMIT_S, Served, serve
+from stage import Screen
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 Start = Callable[..., Served]
@@ -71,20 +72,25 @@ def passes(status: int) -> bool:
 
 
 @pytest.mark.parametrize("name", ["board", "claude", API])
-def test_a_token_is_made_stored_and_shown_also_on_loopback(
-    name: str, start: Start, environment: dict[str, str]
-) -> None:
+def test_a_token_is_made_and_stored_also_on_loopback(name: str, start: Start, environment: dict[str, str]) -> None:
+    """What it writes, which is no terminal here, may be in a journal that others read."""
     served = start()
     path = Path(environment["HOME"]) / ".local/state/rkllm-chat/tokens" / name
     token = path.read_text(encoding="ascii")
     assert len(token) > 40 and stat.S_IMODE(path.stat().st_mode) == 0o600
-    said = f"rkllm-chat: requests need the header Authorization: Bearer {token} (stored in {path})\n"
-    assert said in served.lines[-2:]
+    said = f"rkllm-chat: requests need the header Authorization: Bearer TOKEN (stored in {path})\n"
+    assert said in served.lines[-2:] and token not in "".join(served.lines)
     assert ask(served, Authorization="") == ask(served, Authorization="Bearer guess") == 401
     assert passes(ask(served))
     path.chmod(0o644)
     assert said in start().lines[-2:]
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_token_is_shown_on_a_terminal(open_screen: Callable[..., Screen], environment: dict[str, str]) -> None:
+    screen = open_screen("serve", "board", "--http", "0", size=(200, 20))
+    shown = "\n".join(screen.wait_for("listens at"))
+    assert (Path(environment["HOME"]) / ".local/state/rkllm-chat/tokens/board").read_text(encoding="ascii") in shown
 
 
 def test_a_token_is_turned_off_by_an_option_and_that_is_said(start: Start) -> None:

@@ -24,7 +24,7 @@ from mcp_servers.serving import Served, serve
 from rkllm_chat.config.settings import ServerConfig
 from rkllm_chat.mcp_client.toolbox import Toolbox
 from rkllm_chat.mcp_client.transports.registry import make_transport
-from stage import PROGRAM
+from stage import PROGRAM, Screen
 
 LIMIT_S = 20.0  # on a busy machine
 MODERN, LEGACY = "2026-07-28", "2025-11-25"
@@ -235,13 +235,16 @@ def test_on_all_addresses_it_answers_to_the_machines_name_and_the_address_called
     assert status_of(guarded, address=address, Authorization=f"Bearer {TOKEN}", Host=host) == status
 
 
-def test_a_token_that_cannot_be_stored_is_made_for_the_run(start: Serve, environment: dict[str, str]) -> None:
+def test_a_token_that_cannot_be_stored_is_shown_on_a_terminal_or_refused(
+    open_screen: Callable[..., Screen], program: Callable[..., Any], environment: dict[str, str]
+) -> None:
     state = Path(environment["HOME"]) / ".local/state/rkllm-chat"
     state.mkdir(parents=True)
     (state / "tokens").write_text("in the way", encoding="utf-8")
-    served = start()
-    assert f"for this run; {state}/tokens/board cannot be used: " in served.lines[-2]
-    assert (status_of(served), status_of(served, Authorization="")) == (200, 401)
+    screen = open_screen("serve", "board", "--http", "0", size=(200, 20))
+    assert "(for this run; " in "\n".join(screen.wait_for("listens at"))
+    refused = program("serve", "board", "--http", "0", code=5).stderr
+    assert f"cannot be stored in {state}/tokens/board" in refused and "--token-env" in refused
 
 
 @pytest.mark.slow

@@ -97,6 +97,17 @@ def test_what_others_could_read_is_closed(program: Run, acting: Path, state: Pat
     assert [path.stat().st_mode & 0o077 for path in closed] == [0, 0, 0, 0]
 
 
+@pytest.mark.sandbox
+def test_a_conversation_on_a_read_only_disk_is_refused_for_that_reason(
+    program: Run, acting: Path, state: Path, environment: dict[str, str]
+) -> None:
+    program(*LOGGED, "--continue")
+    mounts = ["bwrap", "--dev-bind", "/", "/", "--ro-bind", str(state), str(state)]
+    command = [*mounts, *PROGRAM, *LOGGED, "--continue"]
+    done = subprocess.run(command, env=environment, cwd=acting, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 3 and "Read-only file system" in done.stderr and "ink" not in done.stderr
+
+
 def make_link(place: Path, tmp_path: Path) -> None:
     """A link to something of the same kind elsewhere."""
     target = tmp_path / f"elsewhere-{place.name}"
