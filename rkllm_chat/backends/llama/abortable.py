@@ -1,4 +1,7 @@
-"""llama.cpp that can be stopped while it evaluates a prompt, and whose prompts may contain pictures and sounds."""
+"""llama.cpp that can be stopped while it evaluates a prompt, and whose prompts may contain pictures and sounds.
+
+A reply that is expected is evaluated in one batch: speculative decoding with the expected tokens as the draft.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,29 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 import llama_cpp
+import numpy
 
 if TYPE_CHECKING:
     from .media_projector import MediaProjector
 
 _NEVER = llama_cpp.ggml_abort_callback()
+_MAX_DRAFT_TOKENS = 64
+"""Tokens of a draft in one batch, at most; the logits of each are kept."""
 _MAX_UNINTERRUPTED_TOKENS = 16
 """Up to this many tokens are evaluated without asking whether to abort."""
+
+
+class _Draft:
+    """What a reply is expected to be; `Llama.generate` asks for the rest of it, and gets it while the reply agrees."""
+
+    def __init__(self, start: int, tokens: Sequence[int]) -> None:
+        """Expect tokens behind a prompt that ends at `start`."""
+        self.start, self._tokens = start, list(tokens)
+
+    def __call__(self, input_ids: Any) -> Any:
+        written: list[int] = input_ids[self.start :].tolist()
+        rest = self._tokens[len(written) :] if written == self._tokens[: len(written)] else []
+        return numpy.asarray(rest[:_MAX_DRAFT_TOKENS], dtype=numpy.intc)
 
 
 class AbortableLlama(llama_cpp.Llama):  # type: ignore[misc]  # the package's types are not read
@@ -74,8 +93,18 @@ class AbortableLlama(llama_cpp.Llama):  # type: ignore[misc]  # the package's ty
         while self.n_tokens < len(tokens) and not is_ended():
             self.eval(tokens[self.n_tokens : self._find_batch_end(tokens, self.n_tokens)])
 
-    def generate(self, tokens: Sequence[int], **options: Any) -> Generator[int, Sequence[int] | None, None]:
-        """Generate tokens after a prompt; options as for `Llama.generate`, which knows nothing of positions."""
+    def generate(
+        self, tokens: Sequence[int], draft: Sequence[int] = (), **options: Any
+    ) -> Generator[int, Sequence[int] | None, None]:
+        """Generate tokens after a prompt.
+
+        Args:
+            tokens: The prompt.
+            draft: What the reply may be. Once its first token has been sampled, the others are evaluated in one batch;
+                each is sampled as ever, and where one differs, the rest of the batch is discarded.
+            options: As for `Llama.generate`, which knows nothing of positions.
+        """
+        self.draft_model = _Draft(len(tokens), draft) if len(draft) > 1 and self._can_discard() else None
         common_length = self.count_cached_prefix(tokens)
         is_ready = common_length == len(tokens) == self.n_tokens and not self._requires_eval
         self._truncate_to(common_length if is_ready else min(common_length, len(tokens) - 1))
@@ -110,7 +139,8 @@ class AbortableLlama(llama_cpp.Llama):  # type: ignore[misc]  # the package's ty
         if tokens[0] < 0 and self.projector:
             self.projector.evaluate(tokens[0], position)
         else:
-            self._batch.set_batch(batch=tokens, n_past=position, logits_all=False)
+            is_draft = self.draft_model is not None and self.n_tokens >= self.draft_model.start
+            self._batch.set_batch(batch=tokens, n_past=position, logits_all=is_draft)
             self._ctx.decode(self._batch)
         self.input_ids[self.n_tokens : self.n_tokens + len(tokens)] = tokens
         self.n_tokens += len(tokens)
@@ -136,6 +166,10 @@ class AbortableLlama(llama_cpp.Llama):  # type: ignore[misc]  # the package's ty
             self._requires_eval = True
             if not is_truncated:
                 self.clear_kv_cache()
+
+    def _can_discard(self) -> bool:
+        """Return whether the last tokens can be discarded, whose number `Llama.generate` takes for their position."""
+        return self._can_truncate() and not self.projector
 
     def _can_truncate(self) -> bool:
         """Return whether the KV cache can be truncated; recurrent states cannot."""

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...calls.grammar import CallGrammar, NoCalls
+from ...calls.grammar.trigger import CallDetector
 from ...calls.model_families import find_family
 from ...config.loader import state_folder
 from ...config.settings import Generation, Settings, Thinking
@@ -532,7 +533,9 @@ class LlamaBackend:
         constraint = self._make_constraint(grammar, pieces) if grammar else None
         try:
             self._save_prefix(unsaved_prefix)
-            self._emit_tokens(self._sample_tokens(tokens, generation, temperature, constraint), reply, emit, constraint)
+            draft = self._expect_reply(prompt, grammar)
+            sampled = self._sample_tokens(tokens, generation, temperature, constraint, draft)
+            self._emit_tokens(sampled, reply, emit, constraint)
         except RuntimeError:
             if not self._stop.is_set():
                 raise
@@ -544,6 +547,18 @@ class LlamaBackend:
         if self._state_pool:
             self._state_pool.measure_current()
         emit(reply.make_usage(stopped=self._stop.is_set()))
+
+    def _expect_reply(self, prompt: Sequence[Message], grammar: CallGrammar | NoCalls | None) -> list[int]:
+        """Return the tokens of the call whose results the prompt ends with: small models often write it once more.
+
+        35 % of what Qwen2.5-Coder 0.5B generated in tool turns were such repetitions, 17 % of the 1.5B's.
+        """
+        if not isinstance(grammar, CallGrammar) or self._scored_tokens is not None:
+            return []
+        said = [message.text for message in prompt if message.role == "assistant"]
+        if not said or prompt[-1].role == "assistant" or not CallDetector(grammar).feed(said[-1]):
+            return []
+        return self._tokenizer.encode([Piece(said[-1], special=False)])
 
     def _make_constraint(self, grammar: CallGrammar | NoCalls, pieces: Sequence[Piece]) -> Constraint:
         if isinstance(grammar, NoCalls):
@@ -591,10 +606,12 @@ class LlamaBackend:
         generation: Generation,
         temperature: float,
         constraint: Constraint | None,
+        draft: Sequence[int],
     ) -> Iterator[int]:
         self._engine.set_seed(_RANDOM_SEED if generation.seed is None else generation.seed)
         sampled: Iterator[int] = self._engine.generate(
             tokens,
+            draft,
             temp=temperature,
             top_k=generation.top_k,
             top_p=generation.top_p,
