@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
-from mcp import Client
+from mcp import Client, MCPError
 from mcp_types import ToolAnnotations
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
@@ -261,7 +261,12 @@ async def list_all_pages(fetch: _FetchPage, key: str) -> tuple[list[Any], bool]:
     entries: list[Any] = []
     pages = ListPages()
     with anyio.fail_after(LIST_TIMEOUT_S):
-        while pages.cursor is not None:
-            page = await fetch(pages.cursor or None)
+        while not pages.is_complete:
+            try:
+                page = await fetch(pages.cursor)
+            except MCPError:
+                if pages.end_at_empty_cursor():
+                    break
+                raise
             entries += pages.add(getattr(page, key), page.next_cursor)
     return entries, pages.is_cut

@@ -28,7 +28,7 @@ from .progress import CallDeadline, OnProgress, ProgressReporter
 from .protocol.faults import SessionLostError, make_output_error
 from .protocol.framing import find_surrogate_key
 from .protocol.limits import LIST_TIMEOUT_S
-from .protocol.output_check import explain_output_mismatch
+from .protocol.output_check import NO_STRUCTURED_CONTENT, explain_output_mismatch
 from .tasks import LegacyTask, ModernTask, ServerTask, TaskHandle, TaskStarted, start_task
 
 Result = TypeVar("Result")
@@ -98,12 +98,17 @@ class Connection:
             return result
 
     def _check_output(self, name: str, result: CallToolResult) -> None:
-        """Check a result against the output schema of its tool. Raises ProtocolError."""
+        """Check a result against the output schema of its tool, and report one without structured content, once.
+
+        Raises:
+            ProtocolError: The structured content does not match.
+        """
         tool = next((tool for tool in self.advertised.tools if tool.name == name), None)
-        if tool is None or result.is_error:
+        if tool is None or result.is_error or not isinstance(tool.output_schema, Mapping):
             return
-        has_content = "structured_content" in result.model_fields_set
-        if reason := explain_output_mismatch(name, tool.output_schema, has_content, result.structured_content):
+        if "structured_content" not in result.model_fields_set:
+            self.lifecycle.report_output_fault(name, NO_STRUCTURED_CONTENT)
+        elif reason := explain_output_mismatch(tool.output_schema, result.structured_content):
             raise log_fault(make_output_error(self.config.name, reason), self.lifecycle.handlers.secrets)
 
     async def _start_call(

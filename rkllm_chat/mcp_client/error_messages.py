@@ -15,6 +15,7 @@ from ..core.errors import ChatError, ConnectError, ProtocolError, TimeLimitError
 from ..core.sanitize import shorten_line
 from .process.network_variables import find_network_hint
 from .protocol.faults import UNUSABLE, SessionLostError, hint_for_status, make_answer_error, quote_stderr
+from .protocol.http_answer import SESSION_LOST
 from .server_record import SentByServer
 
 if TYPE_CHECKING:
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 
 LOGIN_REFUSED = "rkllm_chat: login refused"
 """The `data` of an error response that stands for the error of the login, see `transports.http_client`."""
-SESSION_LOST = "rkllm_chat: session lost"
-"""The `data` of an error response to a request that the server did not process, having forgotten the session."""
 
 
 class ServerEndedError(Exception):

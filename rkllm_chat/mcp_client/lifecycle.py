@@ -107,6 +107,7 @@ class ServerLifecycle:
         self._refresher = ToolListRefresher(advertised, self._report, list_skills)
         self._subscriptions = Subscriptions()
         self._background: set[asyncio.Task[None]] = set()
+        self._output_faults: set[str] = set()
         self._owner: asyncio.Task[None] | None = None
         self._ready, self._closing, self._lost = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._start_lock = asyncio.Lock()
@@ -366,6 +367,12 @@ class ServerLifecycle:
             name, kind = self.config.name, ChangeKind.INCOMPLETE
             change = ServerChange(name, kind, "", left_out, record.list_fault, record.listed_tools)
             self.handlers.on_change(replace(change, cut=cut, output_faults=faults))
+
+    def report_output_fault(self, tool: str, fault: str) -> None:
+        """Report, once for each tool, that its results are not checked against its output schema."""
+        if tool not in self._output_faults:
+            self._output_faults.add(tool)
+            self.handlers.on_change(ServerChange(self.config.name, ChangeKind.INCOMPLETE, output_faults={tool: fault}))
 
     def report_cut(self, what: str, count: int) -> None:
         """Report a list of resources or prompts that is longer than what is read of it."""

@@ -106,10 +106,9 @@ def _repair_list(result: dict[str, Any], method: str, version: str) -> dict[str,
     if not isinstance(result.get("nextCursor", ""), str):
         del repaired["nextCursor"]
     version = version if version and _fits([], repaired, method, version) else ""
+    restricted = [restrict_entry(entry) if isinstance(entry, dict) else entry for entry in entries]
     good = [
-        restrict_entry(entry)
-        for entry in entries
-        if _is_valid(entry, _model(kind)) and _fits([entry], repaired, method, version)
+        entry for entry in restricted if _is_valid(entry, _model(kind)) and _fits([entry], repaired, method, version)
     ]
     if len(good) < len(entries):
         log.warning("%d of %d %s are malformed and ignored", len(entries) - len(good), len(entries), key)
@@ -143,7 +142,7 @@ def _fits(entries: list[Any], page: dict[str, Any], method: str, version: str) -
 def restrict_entry(entry: dict[str, Any]) -> dict[str, Any]:
     """Truncate the description of an entry and remove its output schema, which `protocol.output_check` uses instead."""
     restricted = {key: value for key, value in entry.items() if key != "outputSchema"}
-    if description := entry.get("description"):
+    if isinstance(description := entry.get("description"), str):
         restricted["description"] = truncate_description(description)
     return restricted
 

@@ -64,7 +64,7 @@ class ServerRecord:
         """Record a message that was sent."""
         if "id" in message and (method := message.get("method")):
             self.sent_methods.add(method)
-            if method == "tools/list" and not (message.get("params") or {}).get("cursor"):
+            if method == "tools/list" and (message.get("params") or {}).get("cursor") is None:
                 self._begin_list()
 
     def read_response(self, message: dict[str, Any], method: str) -> dict[str, Any]:
@@ -100,5 +100,5 @@ class ServerRecord:
                 self.descriptions[name] = extract_pinned_fields(entry)
                 if entry.get("outputSchema") is not None:
                     self.output_schemas[name] = entry["outputSchema"]
-        if self.pages.cursor is None:
+        if self.pages.is_complete:
             repaired.pop("nextCursor", None)

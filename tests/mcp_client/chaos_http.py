@@ -161,7 +161,7 @@ class Handler(BaseHTTPRequestHandler):
         if self.server.mode == "ended-GET":
             rest = b"retry: 0\n\n"
         if rest is None:
-            self.give(405, b"", JSON)
+            self.give(404 if self.server.mode == "no-GET" else 405, b"", JSON)
         else:
             self.begin_events()
             self.wfile.write(rest)
@@ -290,7 +290,30 @@ def once(spoil: Spoil) -> Spoil:
     return spoil_first
 
 
+def refuse_session(status: int) -> Spoil:
+    """Says in an error that the session is unknown, as some servers do instead of 404."""
+
+    def spoil(handler: Handler, message: Message) -> None:
+        error = {"code": -32000 if status == 400 else -32001, "message": "Bad Request: Unknown Mcp-Session-Id header"}
+        body = {"jsonrpc": "2.0", "id": message["id"] if status == 200 else None, "error": error}
+        handler.give(status, json.dumps(body).encode(), JSON)
+
+    return spoil
+
+
+def answer_as_text(handler: Handler, message: Message) -> None:
+    handler.give(200, handler.server.voice.hear(message), "text/plain")
+
+
 HTTP_MODES["session-gone"] = ("call", once(respond(404)))
+HTTP_MODES["session-gone-410"] = ("call", once(respond(410)))
+HTTP_MODES["session-gone-400"] = ("call", once(refuse_session(400)))
+HTTP_MODES["session-gone-error"] = ("call", once(refuse_session(200)))
+HTTP_MODES["no-GET"] = ("call", Handler.answer)
+mode("call-as-text")(answer_as_text)
+NULL_ID = b'{"jsonrpc": "2.0", "id": null, "error": {"code": -32603, "message": "the disk is full"}}'
+mode("call-null-id")(respond(200, NULL_ID))
+mode("call-told-500")(respond(500, b'{"error": {"message": "the disk is full"}}'))
 HTTP_MODES["call-busy"] = ("call", once(respond(429, retry_after="1")))
 
 

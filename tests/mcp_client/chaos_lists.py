@@ -94,6 +94,18 @@ def takes(schema: Message) -> Message:
 DANGLING = {"type": "object", "properties": {"value": {"$ref": "#/$defs/none"}, "count": {"type": "number"}}}
 
 
+def list_odd_schemas() -> list[Message]:
+    """Input schemas that leave out what is meant, and empty objects as PHP writes them."""
+    echo, add, act = TOOLS
+    either = {"anyOf": [{"properties": []}, {"required": ["a"]}], "properties": []}
+    dialect = {"$schema": "http://json-schema.org/draft-07/schema#", "required": None}
+    return [
+        {**echo, "inputSchema": [], "annotations": [], "_meta": []},
+        {**add, "inputSchema": either, "outputSchema": {"$id": "result.v1"}},
+        {**act, "inputSchema": dialect, "title": None},
+    ]
+
+
 def get_link() -> Message:
     return {"$ref": os.environ.get(LINK_VARIABLE, "")}
 
@@ -105,7 +117,13 @@ OFFERS: dict[str, Callable[[], list[Message]]] = {
         *({"name": f"t{number}", "inputSchema": {"type": "object"}} for number in range(50_000)),
     ],
     "huge-crowd": lambda: [*TOOLS, *(tool(f"t{number}") for number in range(1500))],
-    "deep-schema": lambda: [*TOOLS[:1], tool("deep", schema=nest(300)), *TOOLS[1:], {"name": "bare"}],
+    "deep-schema": lambda: [
+        *TOOLS[:1],
+        tool("deep", schema=nest(300)),
+        *TOOLS[1:],
+        {"name": "bare", "inputSchema": "any"},
+    ],
+    "odd-schemas": list_odd_schemas,
     "huge-tool-desc": lambda: [*TOOLS, tool("talker", "Does what you need. " * 50_000)],
     "bad-schema": lambda: [*BAD_SCHEMAS[:4], *TOOLS, *GOOD, *BAD_SCHEMAS[4:]],
     "weird-names": lambda: [{"inputSchema": {"type": "object"}}, *ODD_NAMES[:5], *TOOLS, *GOOD, *ODD_NAMES[5:]],
@@ -127,6 +145,14 @@ OFFERS: dict[str, Callable[[], list[Message]]] = {
 }
 for name, tools in OFFERS.items():
     mode("start", name)(offer(tools))
+
+
+@mode("start", "odd-schemas")
+def declare_as_php(server: Server, _message: Message) -> None:
+    offer(list_odd_schemas)(server, _message)
+    server.capabilities = {"tools": [], "experimental": None}
+
+
 mode("call", "dangling-output")(
     give({"content": [{"type": "text", "text": "act is done"}], "structuredContent": {"value": "seven", "count": 7}})
 )

@@ -39,6 +39,7 @@ RESULTS: dict[str, Any] = {
     "result-no-content": {"ok": True},
     "result-null-content": {"content": None},
     "result-empty": {"content": []},
+    "php-result": {"content": {"0": KNOWN}, "structuredContent": [], "_meta": [], "isError": None},
     "result-unknown-block": {"content": [{"type": "hologram", "data": "x"}, KNOWN]},
     "result-bad-image": {"content": [{"type": "image", "data": 7}, KNOWN]},
     "result-nonstring": {"content": [{"type": "text", "text": 7}, {"type": "text"}, None, "bare", KNOWN]},

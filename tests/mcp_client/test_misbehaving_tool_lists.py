@@ -30,7 +30,7 @@ USED = {
     "dup-tools": (3, 3),
     "poisoned-desc": (4, 4),
     "bare-results": (3, 3),
-    "bad-schema": (8, 9),
+    "bad-schema": (11, 12),
     "weird-names": (12, 12),
     "list-null": (0, 0),
     "list-other-shape": (0, 0),

@@ -31,6 +31,7 @@ from ..protocol.dialog import STATELESS_VERSION
 from ..protocol.event_stream import EventParser, resume_wait_s
 from ..protocol.faults import SessionLostError, hint_for_status, retry_wait_s
 from ..protocol.framing import parse_values
+from ..protocol.http_answer import adopt_error, parse_small, quote_error_body, reports_lost_session
 from ..protocol.http_body import CHUNK_BYTES, BodyDecoder
 from ..protocol.limits import MAX_RESULT_BYTES, ProgressDeadline
 from ..protocol.session import Session
@@ -87,6 +88,7 @@ class HttpChannel(Channel):
         self._unsent: list[tuple[dict[str, Any], bytes]] = []
         self._session_id = self._version = ""
         self._has_answered = self._has_waited = self._has_lost_session = False
+        self._request_id: int | str | None = None  # of the stream that is read
         self._has_token = "authorization" in {name.lower() for name in server.headers}
 
     def send(self, message: dict[str, Any]) -> None:
@@ -146,16 +148,25 @@ class HttpChannel(Channel):
         elif "id" not in message or "method" not in message:
             self._discard(response)
         elif response.headers.get_content_type() == "text/event-stream":
+            self._request_id = message["id"]
             self._read_stream(response, dialog)
         else:
-            self._receive_body(self._read(response), dialog)
+            content = self._read(response)
+            self._check_session(response.status, content, phase)
+            self._receive_body(content, dialog, message["id"])
 
-    def _receive_body(self, body: bytearray, dialog: Dialog) -> None:
+    def _check_session(self, status: int, body: bytearray, phase: str) -> None:
+        """Raise SessionLostError, once, if the body says that the server does not know the session."""
+        if self._session_id and not self._has_lost_session and reports_lost_session(status, parse_small(body)):
+            self._session_id, self._has_lost_session = "", True
+            raise SessionLostError(f"{self._name} has lost the session.", **self._details(phase), status=status)
+
+    def _receive_body(self, body: bytearray, dialog: Dialog, request_id: int | str | None) -> None:
         """Pass on the messages of a body, which is freed before they are parsed: it is as large as a result at most."""
         text = body.decode("utf-8", errors="replace")
         body.clear()
         for value in self._values(text):
-            dialog.receive(self.session.receive_value(value))
+            dialog.receive(self.session.receive_value(adopt_error(value, request_id)))
 
     def _headers(self, message: dict[str, Any]) -> dict[str, str]:
         headers = {
@@ -269,7 +280,7 @@ class HttpChannel(Channel):
         try:
             for data in self._events(response, parser):
                 for value in self._values(data):
-                    replies = dialog.receive(self.session.receive_value(value))
+                    replies = dialog.receive(self.session.receive_value(adopt_error(value, self._request_id)))
                     self._extend(dialog.progress_count)
                     for reply in replies:
                         self._send_reply(reply)
@@ -330,18 +341,18 @@ class HttpChannel(Channel):
         """Handle a status of 300 or more: an answer in the body, a case for the SDK client, a retry, or an error."""
         status, how = response.status, f"HTTP {response.status} {response.reason}".strip()
         body = self._read(response)
+        said = quote_error_body(body)
+        if status not in (401, 403):
+            self._check_session(status, body, phase)
         with contextlib.suppress(ProtocolError):
-            self._receive_body(body, dialog)
+            self._receive_body(body, dialog, message.get("id") if "method" in message else None)
         details = {**self._details(phase), "status": status}
         if status == 401 and not self._has_answered and not self._has_token and has_logins():
             raise UnsupportedByDirectClient  # a stored login may be for this server
         if status in (401, 403):
-            raise self._explain_refusal(response, how, details)
+            raise self._explain_refusal(response, f"{how}: {said}" if said else how, details)
         if dialog.response is not None:
             return
-        if status == 404 and self._session_id and not self._has_lost_session:
-            self._session_id, self._has_lost_session = "", True
-            raise SessionLostError(f"{self._name} has lost the session.", **details)
         if not self._has_answered and (status < 400 or (status in _REJECTING_STATUSES and not self._server.transport)):
             raise UnsupportedByDirectClient
         if not self._has_waited and (wait_s := retry_wait_s(status, response.headers.get("retry-after", ""))):
@@ -350,7 +361,8 @@ class HttpChannel(Channel):
             time.sleep(wait_s)
             self._unsent.insert(0, (message, self.session.send(message)))
             return
-        raise ConnectError(f"{self._name} answered {how}.", hint_for_status(status), **details)
+        text = f"{self._name} answered {how}{f': {said}' if said else ''}"
+        raise ConnectError(f"{text.rstrip('.')}.", hint_for_status(status), **details)
 
     def _explain_refusal(self, response: HTTPResponse, how: str, details: dict[str, Any]) -> AuthError:
         challenge = response.headers.get("www-authenticate", "")[:500]

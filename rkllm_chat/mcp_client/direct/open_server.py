@@ -31,7 +31,12 @@ from ..protocol.faults import (
     make_output_error,
 )
 from ..protocol.limits import LIST_TIMEOUT_S, MAX_RESULT_BYTES
-from ..protocol.output_check import describe_output_fault, explain_output_mismatch, find_output_fault
+from ..protocol.output_check import (
+    NO_STRUCTURED_CONTENT,
+    describe_output_fault,
+    explain_output_mismatch,
+    find_output_fault,
+)
 from ..protocol.paging import ListPages, explain_cut
 
 if TYPE_CHECKING:
@@ -241,11 +246,13 @@ class ServerSession:
 
     def _check_output(self, name: str, result: dict[str, Any]) -> None:
         """Check a result against the output schema of its tool, if the tools were listed. Raises ProtocolError."""
-        if result.get("isError"):
+        schema = self._known.get(name, {}).get("outputSchema")
+        if result.get("isError") or not isinstance(schema, dict):
             return
         structured = result.get("structuredContent")
-        schema = self._known.get(name, {}).get("outputSchema")
-        if reason := explain_output_mismatch(name, schema, "structuredContent" in result, structured):
+        if "structuredContent" not in result:
+            self._notices.append(describe_output_fault(self.server.name, name, NO_STRUCTURED_CONTENT))
+        elif reason := explain_output_mismatch(schema, structured):
             raise make_output_error(self.server.name, reason, structuredContent=structured)
 
     def list_resources(self) -> list[dict[str, Any]]:
@@ -301,11 +308,17 @@ class ServerSession:
         entries: list[dict[str, Any]] = []
         pages, limit_s = ListPages(), min(LIST_TIMEOUT_S, self.server.timeout_s)
         end = time.monotonic() + limit_s
-        while (cursor := pages.cursor) is not None:
+        while not pages.is_complete:
             if (left_s := end - time.monotonic()) <= 0:
                 text = f'Server "{self.server.name}" did not list what it has within {limit_s:g} s.'
                 raise TimeLimitError(text, server=self.server.name, phase="list", limit_s=limit_s)
-            page = self._request(method, {"cursor": cursor} if cursor else {}, "list", left_s if cursor else limit_s)
+            is_first, params = pages.cursor is None, {} if pages.cursor is None else {"cursor": pages.cursor}
+            try:
+                page = self._request(method, params, "list", limit_s if is_first else left_s)
+            except ProtocolError:
+                if pages.end_at_empty_cursor():
+                    break
+                raise
             if fault := explain_list_fault(page, key):
                 text = f'Server "{self.server.name}" sent an unusable list: {fault}.'
                 raise ProtocolError(text, server=self.server.name, phase="list", expected="list")

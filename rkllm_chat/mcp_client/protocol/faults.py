@@ -2,7 +2,7 @@
 
 | answer | outcome |
 |---|---|
-| id "4" to request 4 | the answer: some servers turn every id into a string |
+| id "4" or 4.0 to request 4 | the answer: some servers turn every id into a string, or a number with a fraction |
 | id of an earlier request | ignored: it comes late |
 | any other id | an error that names both ids, unless the right answer follows soon |
 | an event that is not called "message" | ignored (WHATWG HTML, 9.2.6) |
@@ -10,7 +10,12 @@
 | a tool whose schema is no object or nested too deeply | left out and named; the others work |
 | a result that does not match the tool's output schema | an error |
 | invalid base64 | the result is used, and the block is shown as unreadable |
-| HTTP 404 within a session | the session is begun anew once; the request was not processed |
+| HTTP 404 or 410, or an error that names the session | the session is begun anew once; the request was not processed |
+| an error without an id, in the answer to a POST | the answer to its request |
+| JSON under another content type, or none | is read |
+| `[]` or null for an object, null for what is absent | an empty object, and absent (`normalize`) |
+| a tool without an input schema, or without its type | takes any arguments, or an object |
+| no structured content though a schema announces it | the result counts, with a note |
 | an event without data | no message: it has an id at which the stream can be resumed |
 | a stream that ends without the answer | it is resumed after its last id, twice in vain at most |
 """

@@ -1,8 +1,9 @@
 """Check results of tools against their output schemas, by the same rule for every client of this program.
 
-A tool has run when its result is checked, so that a schema's own faults never cost the result: they are said when the
-tools are listed, and the part that cannot be resolved allows everything. A regular expression of a schema is not tried,
-because it may take exponential time; nor is anything fetched.
+A tool has run when its result is checked. So a result without the structured content that was announced counts, with a
+note: a model that is told that the call failed makes it again. Nor do a schema's own faults cost the result: they are
+said when the tools are listed, and the part that cannot be resolved allows everything. A regular expression of a schema
+is not tried, because it may take exponential time; nor is anything fetched.
 """
 
 from __future__ import annotations
@@ -51,19 +52,15 @@ def _iterate_parts(schema: Any) -> Iterator[Mapping[str, Any]]:
             pending += part
 
 
-def explain_output_mismatch(tool: str, schema: Any, has_content: bool, structured: Any) -> str:
-    """Return why the result of a call does not match the output schema of its tool; "" if it does.
+def explain_output_mismatch(schema: Any, structured: Any) -> str:
+    """Return why structured content of a result does not match the output schema of its tool; "" if it does.
 
     Args:
-        tool: The tool's name.
-        schema: Its output schema.
-        has_content: Whether the result has structured content.
-        structured: That content.
+        schema: The output schema of the tool.
+        structured: Its structured content.
     """
     if not isinstance(schema, Mapping):
         return ""
-    if not has_content:
-        return f"Tool {tool} has an output schema but did not return structured content"
     from ...calls.schema.resolve import BudgetedSchema, BudgetExceededError, remove_patterns
     from ...calls.schema.validate import iter_errors
 
@@ -76,6 +73,9 @@ def explain_output_mismatch(tool: str, schema: Any, has_content: bool, structure
         return ""
     place = ".".join(map(str, violation.path))
     return f'"{place}" {violation.message}' if place else violation.message
+
+
+NO_STRUCTURED_CONTENT = "a result has no structured content"
 
 
 def describe_output_fault(server: str, tool: str, fault: str) -> str:

@@ -30,6 +30,7 @@ from .framing import (
     replace_unrepresentable,
 )
 from .limits import MAX_MESSAGE_BYTES, MB, RateLimit
+from .normalize import normalize_id, normalize_result
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -234,6 +235,8 @@ class Session:
         return self._take_events()
 
     def _receive_value(self, value: Any) -> None:
+        if isinstance(value, dict) and isinstance(value.get("id"), float):
+            value["id"] = normalize_id(value["id"])
         if isinstance(value, list) and value:
             for item in value:
                 self._receive_value(item)
@@ -285,7 +288,10 @@ class Session:
         if request_id in self._pending:
             delayed = [key for key in self._delayed if key[1] == repr(request_id)]
             self._events += [Event(self._delayed.pop(key)) for key in delayed]  # its last progress
-            self._events.append(Event(response, self._pending[request_id]))
+            method = self._pending[request_id]
+            if "result" in response:
+                response = {**response, "result": normalize_result(method, response["result"])}
+            self._events.append(Event(response, method))
             self._forget(request_id)
 
     def _receive_request(self, message: Message) -> None:

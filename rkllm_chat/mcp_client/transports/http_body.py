@@ -11,6 +11,7 @@ import httpx2
 from ..protocol.event_stream import EventParser
 from ..protocol.faults import explain_wrong_id, is_response, is_same_id, make_unusable
 from ..protocol.framing import prune_deep_lists
+from ..protocol.http_answer import SESSION_LOST, adopt_error, reports_lost_session
 from ..protocol.http_body import BodyDecoder
 from ..protocol.limits import MAX_MESSAGE_BYTES
 
@@ -59,16 +60,22 @@ class AnswerEvents(httpx2.AsyncByteStream):
     """The events of the response to one request, rewritten so that only its own answer is one.
 
     The SDK's client gives every response in such a stream the id of the request (2.3.0). A response with another id
-    becomes an error if no better one arrives.
+    becomes an error if no better one arrives. An error without an id is its own, and one that says that the session is
+    lost is marked as such.
     """
 
-    def __init__(self, body: DecodedBody, request_id: int | str) -> None:
-        self._body, self._request_id = body, request_id
+    def __init__(self, body: DecodedBody, request_id: int | str, in_session: bool = False) -> None:
+        self._body, self._request_id, self._in_session = body, request_id, in_session
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         doubtful, is_answered = b"", False
         async for name, data, others in self._body.parse_events():
             value = _parse(data) if name == "message" else {}
+            if (adopted := adopt_error(value, self._request_id)) is not value:
+                value, data = adopted, json.dumps(adopted)
+            if self._in_session and is_response(value) and reports_lost_session(200, value):
+                value["error"]["data"] = SESSION_LOST
+                data = json.dumps(value)
             response_id = value.get("id") if isinstance(value, dict) else None
             if is_response(value) and response_id is not None and not is_same_id(response_id, self._request_id):
                 error = make_unusable(explain_wrong_id(response_id, self._request_id))

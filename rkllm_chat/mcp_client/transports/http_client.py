@@ -18,9 +18,10 @@ import httpx2
 from mcp_types import INTERNAL_ERROR
 
 from ...core.errors import ChatError
-from ..error_messages import LOGIN_REFUSED, SESSION_LOST, describe_connect_error
+from ..error_messages import LOGIN_REFUSED, describe_connect_error
 from ..protocol.faults import UNUSABLE, retry_wait_s
 from ..protocol.framing import prune_deep_lists
+from ..protocol.http_answer import SESSION_LOST, adopt_error, parse_small, quote_error_body, reports_lost_session
 from .addresses import check_new_connection, check_peer, is_loopback
 from .http_body import AnswerEvents, DecodedBody, UnreadableBodyError, copy_response
 from .tls import get_tls_context
@@ -137,41 +138,51 @@ class ServerHttpClient(httpx2.AsyncClient):
         """Return the response with a bounded body, and record its status."""
         body = DecodedBody(response, self._watcher.max_bytes)
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        request_id = _read_request_id(response.request)
         if response.is_success and kind == "text/event-stream":
             self._watcher.problem = ""
-            request_id = _read_request_id(response.request)
-            return copy_response(response, stream=body if request_id is None else AnswerEvents(body, request_id))
+            in_session = "mcp-session-id" in response.request.headers
+            events = body if request_id is None else AnswerEvents(body, request_id, in_session)
+            return copy_response(response, stream=events)
         try:
             content = await body.read_all()
         except UnreadableBodyError as error:
             return _error_response(response.request, str(error), UNUSABLE)
         finally:
             await response.aclose()
-        if response.is_success:
-            self._watcher.problem = ""
-            return copy_response(response, content=prune_deep_lists(content) if kind == "application/json" else content)
-        return self._note_status(copy_response(response, content=content))
+        return self._read_answer(response, content, request_id)
 
-    def _note_status(self, response: httpx2.Response) -> httpx2.Response:
-        request, status = response.request, response.status_code
-        if request.method != "GET" or self._watcher.kind == "sse":  # that there is no stream is no request's problem
-            self._watcher.problem, self._watcher.status = f"HTTP {status} {response.reason_phrase}".strip(), status
+    def _read_answer(self, response: httpx2.Response, content: bytes, request_id: int | str | None) -> httpx2.Response:
+        """Return a response with its body as the SDK's client takes it, and record its status.
+
+        A GET says nothing about the session: many servers have no route for it.
+        """
+        request, status, value = response.request, response.status_code, parse_small(content)
+        is_post = request.method == "POST"
+        if not response.is_success and (is_post or self._watcher.kind == "sse"):
+            said = quote_error_body(content)
+            problem = f"HTTP {status} {response.reason_phrase}".strip()
+            self._watcher.problem, self._watcher.status = f"{problem}: {said}" if said else problem, status
             self._watcher.challenge = response.headers.get("www-authenticate", "")
-        if status == 404 and "mcp-session-id" in request.headers:
-            if _expects_response(request):  # the sender of the request starts a new session
+        elif response.is_success:
+            self._watcher.problem = ""
+        if is_post and "mcp-session-id" in request.headers and reports_lost_session(status, value):
+            if request_id is not None:  # the sender of the request starts a new session
                 return _error_response(request, "the session is lost", SESSION_LOST)
             self._watcher.note_broken("has lost the session")
-        elif request.method == "POST" and status in _REJECTING_STATUSES and not _is_jsonrpc(response.content):
+        if is_post and status in _REJECTING_STATUSES and not (isinstance(value, dict) and "jsonrpc" in value):
             self._watcher.note_rejected()
-        return response
+        if (adopted := adopt_error(value, request_id)) is not value:
+            content = json.dumps(adopted).encode()
+        answer = copy_response(response, content=prune_deep_lists(content) if _is_json(content) else content)
+        if is_post and response.is_success and _is_json(content):
+            answer.headers["content-type"] = "application/json"  # whatever the server calls it
+        return answer
 
 
-def _is_jsonrpc(content: bytes) -> bool:
-    """Tell whether a body is a JSON-RPC message, so that its sender supports the protocol."""
-    try:
-        return "jsonrpc" in json.loads(content)
-    except (ValueError, TypeError, RecursionError):
-        return False
+def _is_json(content: bytes) -> bool:
+    """Tell by its beginning whether a body is meant as JSON."""
+    return content.lstrip()[:1] in (b"{", b"[")
 
 
 def _set_read_timeout(request: httpx2.Request) -> None:
@@ -193,7 +204,7 @@ def _read_request_id(request: httpx2.Request) -> int | str | None:
     """Return the id of the JSON-RPC request that a POST carries; None for anything else."""
     try:
         message = json.loads(request.content) if request.method == "POST" else {}
-    except ValueError:
+    except (ValueError, httpx2.RequestNotRead):  # a redirected request is a stream
         return None
     return message.get("id") if "method" in message else None
 
