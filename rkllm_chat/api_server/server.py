@@ -20,10 +20,10 @@ from starlette.types import ASGIApp
 
 from ..backends import Backend
 from ..backends.base import TextTokenizer
-from ..chat.model_loading import name_model, run_detached
+from ..chat.model_loading import name_model
 from ..config.loader import state_folder
 from ..config.settings import Settings
-from ..core.errors import AuthError, ConnectError, NotSupportedError, TimeLimitError, UsageError
+from ..core.errors import NotSupportedError, TimeLimitError
 from ..core.events import Usage
 from ..core.messages import MediaKind
 from ..core.thread_end import run_to_end
@@ -36,6 +36,7 @@ from .body_limits import MAX_BODY_BYTES, find_max_characters
 from .body_reader import BodyReader
 from .chat_request import ChatRequest
 from .client_media import MAX_STORED_BYTES, store_media
+from .download import run_download
 from .embeddings import EmbeddingBody, OllamaEmbedBody, OllamaPromptBody, TextsBody, embed_texts
 from .errors import ApiError, to_api_error
 from .generation import ReplyEnded, ReplyEvent, ReplyGenerator, add_usages, generate_replies
@@ -85,8 +86,8 @@ _REFUSALS = {401: "authentication_error", 403: "permission_error"}
 
 Handler = Callable[[Request], Awaitable[Response]]
 RenderError = Callable[[ApiError], Response]
-Pull = Callable[[str, str, Callable[[str], None]], object]
-"""Downloads the model of a name into a folder, and calls a function with texts for people."""
+Pull = Callable[[str, str], Sequence[str]]
+"""Returns the command that downloads the model of a name into a folder, as `run_download` runs it."""
 Generate = Callable[[Backend], AsyncGenerator[ReplyEvent, None]]
 
 
@@ -290,24 +291,19 @@ class ApiServer:
         return _respond(await asyncio.to_thread(describe_model_details, settings, name_model(settings), *known))
 
     async def pull_as_ollama(self, request: Request) -> Response:
-        """Answer POST /api/pull; a download goes on when its client leaves."""
+        """Answer POST /api/pull; a download ends when its client leaves, and is continued by the next one."""
         body = await self._read(request, OllamaShowBody)
         pull, name, is_streamed = self._pull, body.model or body.name or "", body.stream is not False
         if not pull:
             raise ApiError(403, "This server downloads no models; start it with --allow-pull.", "permission_error")
 
+        def tell(sink: ReplySink, text: str) -> None:
+            if is_streamed:
+                sink.write(dump_json({"status": text}) + b"\n")
+
         async def write(sink: ReplySink) -> None:
-            loop = asyncio.get_running_loop()
-
-            def tell(text: str) -> None:
-                if is_streamed:
-                    loop.call_soon_threadsafe(sink.write, dump_json({"status": text.strip()}) + b"\n")
-
             async with self._pull_lock:
-                try:
-                    await run_detached(partial(pull, name, self._settings.models_folder, tell), "pull")
-                except (UsageError, ConnectError, AuthError) as error:
-                    raise ApiError(400, error.message) from None
+                await run_download(pull(name, self._settings.models_folder), partial(tell, sink))
             self._host.forget_listing()
             done = {"status": "success"}
             sink.write(dump_json(done) + b"\n") if is_streamed else sink.respond(_respond(done))
@@ -498,7 +494,7 @@ async def serve_api(
         limits: Limits of the server.
         listener: The listening socket.
         token: The bearer token that requests need; "" for none.
-        pull: Downloads a model; None if clients must not.
+        pull: Returns the command that downloads a model; None if clients must not.
     """
     server = ApiServer(settings, limits, pull)
     names = [*list_allowed_hosts(limits.host), *limits.allowed_hosts]

@@ -11,27 +11,36 @@ import os
 import re
 import shutil
 import stat
+import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 import httpx2
 
 from ..backends.rkllm.model_file import SIDECARS
 from ..backends.shared.model_files import choose_projector, is_projector, list_model_folders
 from ..config.trust_rules import MODEL_SUFFIXES
-from ..core.errors import AuthError, ConnectError, ProtocolError, StartError, UsageError
+from ..core.errors import AuthError, ChatError, ConnectError, ProtocolError, StartError, UsageError
+from ..core.run_module import run_module
 from ..core.sanitize import sanitize_line
 from ..tui.tried_models import list_tried
 from .doctor.board import format_size
+from .output import write_output
 
 _REPOSITORY = re.compile(r"(?!\.)[\w.-]+/(?!\.)[\w.-]+", re.ASCII)
+_SHA256, _BLOB_ID = re.compile(r"[0-9a-f]{64}"), re.compile(r"[0-9a-f]{40}")
 _PARTS = re.compile(r"-\d+-of-\d+\.gguf\Z")
 _TIMEOUT_S = 30.0
 _MAX_NAMES, _BLOCK_BYTES = 20, 1024 * 1024
+_MAX_LICENSE = 80
+_LATER = "Try again later."
+REFUSED = 2
+"""Exit code of a download that cannot be had as it was asked for."""
 _AGAIN = "Run the command again: it continues where it stopped."
 
 
@@ -86,10 +95,9 @@ def pull_model(reference: str, models_folder: str, write: Callable[[str], None])
         raise StartError("Downloading models needs the package huggingface_hub.", hint)
     folder = list_model_folders(models_folder)[0].joinpath(*repository.split("/"))
     with _translate_errors(repository):
-        info = _read_info(repository)
-        files = list(_list_files(info))
+        info, files = _read_info(repository)
         model = _choose_model(files, repository, name)
-        license_name = sanitize_line(str(getattr(info.card_data, "license", None) or "not stated"))
+        license_name = sanitize_line(str(getattr(info.card_data, "license", None) or "not stated"))[:_MAX_LICENSE]
         title = sanitize_line(f"{repository}: {model.name}, {format_size(model.size_bytes)}")
         write(f"{title}; license: {license_name}\n")
         if projector := _find_projector(files, model):
@@ -103,12 +111,39 @@ def pull_model(reference: str, models_folder: str, write: Callable[[str], None])
     return folder / model.name
 
 
-def _read_info(repository: str) -> Any:
-    """Return what the Hub tells of a repository."""
+def make_pull_command(reference: str, models_folder: str) -> list[str]:
+    """Return the command of a process that calls `pull_model`, and ends when its standard input does.
+
+    It writes texts for the user to standard output, and an error to standard error; its exit code is REFUSED where the
+    reference or the Hub is the cause.
+    """
+    return run_module(__name__, reference, models_folder)
+
+
+def _run(reference: str, models_folder: str) -> int:
+    """Download a model for the process that holds standard input open."""
+
+    def end_with_input() -> None:
+        while os.read(0, 1):  # not sys.stdin: its lock would be held at exit
+            pass
+        os._exit(1)
+
+    threading.Thread(target=end_with_input, daemon=True).start()
+    try:
+        pull_model(reference, models_folder, write_output)
+    except ChatError as error:
+        sys.stderr.write(f"{error.message}\n")
+        return REFUSED if isinstance(error, UsageError | ConnectError | AuthError) else 1
+    return 0
+
+
+def _read_info(repository: str) -> tuple[Any, list[_RemoteFile]]:
+    """Return what the Hub tells of a repository, and its files."""
     from huggingface_hub import HfApi
 
     try:
-        return HfApi().model_info(repository, files_metadata=True, timeout=_TIMEOUT_S)
+        info = HfApi().model_info(repository, files_metadata=True, timeout=_TIMEOUT_S)
+        return info, list(_list_files(info))
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         if isinstance(error, OSError):
             raise
@@ -116,10 +151,12 @@ def _read_info(repository: str) -> Any:
 
 
 def _list_files(info: Any) -> Iterator[_RemoteFile]:
-    """Yield the files of a repository whose checksum is known."""
+    """Yield the files of a repository whose size and checksum are known; checksums become parts of file names."""
     for file in info.siblings or ():
         sha256 = file.lfs.sha256 if file.lfs else ""
-        if PurePosixPath(file.rfilename).name.isprintable() and isinstance(file.size, int) and (sha256 or file.blob_id):
+        has_checksum = _SHA256.fullmatch(sha256) if sha256 else _BLOB_ID.fullmatch(file.blob_id or "")
+        has_size = isinstance(file.size, int) and file.size >= 0
+        if PurePosixPath(file.rfilename).name.isprintable() and has_size and has_checksum:
             yield _RemoteFile(file.rfilename, file.size, sha256, file.blob_id or "")
 
 
@@ -188,7 +225,7 @@ def _download(file: _RemoteFile, repository: str, revision: str | None, target: 
             raise StartError(f"{file.name} needs {needed} more, and {target.parent} has {there}.", "Free some space.")
         http_get(
             hf_hub_url(repository, file.path, revision=revision),
-            stream,
+            cast(BinaryIO, _LimitedStream(stream, file)),
             resume_size=size,
             headers=build_hf_headers(),
             expected_size=file.size_bytes,
@@ -198,8 +235,24 @@ def _download(file: _RemoteFile, repository: str, revision: str | None, target: 
         os.fsync(stream.fileno())
         if not _is_whole(part, file):
             part.unlink()
-            raise StartError(f"The checksum of {file.name} is wrong; it was discarded.", "Try again later.")
+            raise StartError(f"The checksum of {file.name} is wrong; it was discarded.", _LATER)
         part.replace(target)
+
+
+class _LimitedStream:
+    """The part of a file, which gets no more bytes than the file has: a Hub that sends on would fill the disk."""
+
+    def __init__(self, stream: BinaryIO, file: _RemoteFile) -> None:
+        self._stream, self._file = stream, file
+        self.seek, self.tell, self.truncate = stream.seek, stream.tell, stream.truncate
+
+    def write(self, data: bytes) -> int:
+        """Append data. Raises StartError, and forgets the part, if that is more than the file has."""
+        if self._stream.tell() + len(data) > self._file.size_bytes:
+            self._stream.truncate(0)
+            size = format_size(self._file.size_bytes)
+            raise StartError(f"The Hub sends more than the {size} of {self._file.name}; it was discarded.", _LATER)
+        return self._stream.write(data)
 
 
 @contextmanager
@@ -258,3 +311,7 @@ def _translate_errors(repository: str) -> Iterator[None]:
         raise ConnectError(f"{repository} cannot be downloaded: {sanitize_line(str(error))}", _AGAIN) from error
     except OSError as error:
         raise StartError(f"{repository} cannot be stored: {sanitize_line(str(error))}", _AGAIN) from error
+
+
+if __name__ == "__main__":
+    sys.exit(_run(*sys.argv[1:]))

@@ -64,10 +64,10 @@ def _serve_api(options: argparse.Namespace) -> int:
         check_model(settings)
     with http.open_listener(options.host, options.port) as listener:
         from ..api_server.server import serve_api
-        from .model_download import pull_model
+        from .model_download import make_pull_command
 
         url = http.find_url(listener, options.host, "/v1")
-        serving = serve_api(settings, limits, listener, token, pull_model if options.allow_pull else None)
+        serving = serve_api(settings, limits, listener, token, make_pull_command if options.allow_pull else None)
         print(f"rkllm-chat: {access}\nrkllm-chat: {options.name} listens at {url}", file=sys.stderr, flush=True)
         return run_interface(serving)
 

@@ -14,8 +14,9 @@ import openai
 import pytest
 
 from api_server.conftest import Connect, ConnectOllama
-from cli.hub import Hub, serve_hub
+from cli.hub import REPOSITORY, Hub, serve_hub
 from mcp_servers.serving import Served
+from shell import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.model]
 HELLO: Any = [{"role": "user", "content": "Hello!"}]
@@ -95,3 +96,24 @@ def test_a_model_is_downloaded_where_that_is_allowed_and_then_answers_to_its_nam
     assert file in [model.model for model in client.list().models]
     assert client.chat("qwen2.5-coder:0.5b", HELLO).message.content
     assert [model.model for model in client.ps().models] == [file]
+
+
+def test_a_download_ends_with_its_client_and_the_next_one_continues_it(
+    start_api: Callable[..., Served], connect_ollama: ConnectOllama, environment: dict[str, str]
+) -> None:
+    """The hub stalls: a thread that waits for it would keep the next client waiting, too."""
+    block = 10 * 1024 * 1024  # what huggingface_hub writes at once
+    data = b"GGUF" + bytes(block + block // 2)
+    with serve_hub(Hub({"big.gguf": data})) as hub:
+        hub.stalls_at = block + 1000
+        client = connect_ollama(start_api("--allow-pull", HF_ENDPOINT=hub.url, NO_PROXY="127.0.0.1"))
+        place = Path(environment["HOME"], ".local/share/rkllm-chat/models", REPOSITORY)
+        pull: Any = client.pull
+        first = pull(REPOSITORY, stream=True)
+        assert "big.gguf" in next(first).status
+        wait_until(lambda: any(path.stat().st_size >= block for path in place.glob(".*.part")))
+        first.close()
+        hub.stalls_at = None
+        assert pull(REPOSITORY).status == "success"
+        assert [asked for _, asked in hub.ranges] == ["", f"bytes={block}-"]
+    assert (place / "big.gguf").read_bytes() == data

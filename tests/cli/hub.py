@@ -24,6 +24,8 @@ class Hub:
         stalls_at: Number of bytes after which a file is sent no further; None for never.
         ranges: `Range` header of each request for a file, "" for none.
         is_gated: Whether its license must be accepted first.
+        told: Path -> members of its row that are told instead of the right ones.
+        redirects: Path -> where its requests are sent.
     """
 
     def __init__(self, files: Mapping[str, bytes], repository: str = REPOSITORY) -> None:
@@ -31,6 +33,8 @@ class Hub:
         self.stalls_at: int | None = None
         self.ranges: list[tuple[str, str]] = []
         self.is_gated = False
+        self.told: dict[str, dict[str, Any]] = {}
+        self.redirects: dict[str, str] = {}
         self.ended = threading.Event()
         self.url = ""
 
@@ -43,8 +47,19 @@ class Hub:
             if path.endswith((".gguf", ".rkllm")):
                 sha256 = self.checksums.get(path) or hashlib.sha256(data).hexdigest()
                 row["lfs"] = {"sha256": sha256, "size": len(data), "pointerSize": 130}
-            rows.append(row)
+            rows.append({**row, **self.told.get(path, {})})
         return {"id": self.repository, "sha": COMMIT, "siblings": rows, "cardData": {"license": "apache-2.0"}}
+
+    def answer(self, name: str, asked: str) -> tuple[int, bytes, dict[str, str]]:
+        """Return status, body and headers of the answer to a request for a file, or for a range of it."""
+        self.ranges.append((name, asked))
+        if name in self.redirects:
+            return 302, b"", {"Location": self.redirects[name]}
+        data = self.files[name]
+        if not asked:
+            return 200, data, {}
+        begin = int(asked.removeprefix("bytes=").partition("-")[0])
+        return 206, data[begin:], {"Content-Range": f"bytes {begin}-{len(data) - 1}/{len(data)}"}
 
 
 @contextmanager
@@ -67,11 +82,7 @@ def serve_hub(hub: Hub) -> Iterator[Hub]:
                 self._answer(404, b"{}", {"X-Error-Code": "RepoNotFound"})
 
         def _send_file(self, name: str) -> None:
-            data, asked = hub.files[name], self.headers.get("Range", "")
-            hub.ranges.append((name, asked))
-            begin = int(asked.removeprefix("bytes=").partition("-")[0] or 0)
-            headers = {"Content-Range": f"bytes {begin}-{len(data) - 1}/{len(data)}"} if asked else {}
-            self._answer(206 if asked else 200, data[begin:], headers)
+            self._answer(*hub.answer(name, self.headers.get("Range", "")))
 
         def _answer(self, status: int, data: bytes, headers: Mapping[str, str] = {}) -> None:
             self.send_response(status)

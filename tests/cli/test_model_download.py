@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
 import subprocess
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from cli.hub import REPOSITORY, Hub, serve_hub
+from cli.hub import COMMIT, REPOSITORY, Hub, serve_hub
 from fork_server import start
 from rkllm_chat.backends.shared.model_files import find_projector
 from rkllm_chat.tui.tried_models import list_tried
@@ -124,6 +125,49 @@ def test_a_wrong_checksum_leaves_no_model(program: Run, hub: Hub, place: Path) -
     hub.files[GGUF] = b"GGUF of a later day"
     done = program("models", "pull", f"{REPOSITORY}:{GGUF}", code=5)
     assert "is another file" in done.stderr and (place / "tiny.gguf").read_bytes() == FILES[GGUF]
+
+
+def tell_lfs(sha256: object, size: int) -> dict[str, Any]:
+    """What a hub tells of a large file."""
+    return {"size": size, "lfs": {"sha256": sha256, "size": size, "pointerSize": 130}}
+
+
+RIGHT = hashlib.sha256(FILES[GGUF]).hexdigest()
+LIES: dict[str, tuple[dict[str, Any], str]] = {
+    "fewer bytes": (tell_lfs(RIGHT, 50), "sends more than the 50 bytes of tiny.gguf"),
+    "more bytes": (tell_lfs(RIGHT, 900), "should be of size 900"),
+    "no bytes": (tell_lfs(RIGHT, -1), "has no model"),
+    "a petabyte": (tell_lfs(RIGHT, 2**50), "GB more, and"),
+    "a path as checksum": (tell_lfs("/../../../../x", 104), "has no model"),
+    "a number as checksum": (tell_lfs(7, 104), "does not tell what"),
+    "no text as name": ({"rfilename": ["x.gguf"]}, "does not tell what"),
+    "another checksum": (tell_lfs("0" * 64, 104), "checksum of tiny.gguf is wrong"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lie", LIES)
+def test_a_hub_that_lies_is_told_and_leaves_nothing_that_looks_whole(
+    lie: str, program: Run, hub: Hub, place: Path
+) -> None:
+    hub.told[GGUF], expected = LIES[lie]
+    done = program("models", "pull", f"{REPOSITORY}:{GGUF}", code=None)
+    assert expected in done.stderr and done.returncode in (2, 5, 6) and "Traceback" not in done.stderr
+    assert not [path for path in place.glob("*") if not path.name.startswith(".")]
+    hub.told.clear()
+    program("models", "pull", f"{REPOSITORY}:{GGUF}")
+    assert (place / "tiny.gguf").read_bytes() == FILES[GGUF]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "target", ["/{path}", "ftp://127.0.0.1/x", "http://127.0.0.1:1/x", "file:///etc/passwd", "//["]
+)
+def test_a_hub_that_redirects_to_nowhere_is_told(target: str, program: Run, hub: Hub, place: Path) -> None:
+    hub.redirects[GGUF] = target.format(path=f"{REPOSITORY}/resolve/{COMMIT}/{GGUF}")
+    done = program("models", "pull", f"{REPOSITORY}:{GGUF}", code=5)
+    assert "cannot be downloaded" in done.stderr and "Traceback" not in done.stderr
+    assert not (place / "tiny.gguf").exists()
 
 
 @pytest.mark.slow
