@@ -10,6 +10,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -157,10 +158,10 @@ def read_folder(folder: Path) -> list[Skill]:
 
 def _read_local_skill(folder: Path) -> Skill:
     try:
-        front = read_frontmatter((folder / MAIN_FILE).read_text(encoding="utf-8-sig"))
-        paths = sorted(path for path in folder.rglob("*") if path.is_file())
-        files = {str(path.relative_to(folder)): SkillFile("", path.stat().st_size) for path in paths}
-    except (OSError, ValueError):
+        front = read_frontmatter(_read_within(folder, MAIN_FILE).decode("utf-8-sig"))
+        paths = islice((path for path in folder.rglob("*") if path.is_file()), MAX_FILES + 1)
+        files = {str(path.relative_to(folder)): SkillFile("", path.stat().st_size) for path in sorted(paths)}
+    except (OSError, ValueError, RecursionError, UsageError):
         return Skill(str(folder), folder.name, fault="malformed")
     name, description = front.get("name"), front.get("description")
     if not is_skill_name(name) or name != folder.name or not isinstance(description, str):
@@ -169,20 +170,34 @@ def _read_local_skill(folder: Path) -> Skill:
     return Skill(str(folder), str(name), description, "", files, front, "large" if is_large else "")
 
 
-def _read_local_file(skill: Skill, file: str) -> str:
-    """Return the text of a file in a skill's folder; none outside is read, also not through a link."""
-    folder = Path(skill.uri).resolve()
-    try:
-        path = (folder / file).resolve()
-        if not path.is_relative_to(folder) or not path.is_file():
-            listed = ", ".join(skill.paths) or "none"
-            raise UsageError(f'The skill "{skill.name}" has no file {file}. Its files: {listed}.')
-        with path.open("rb") as stream:
-            data = stream.read(_MAX_FILE_BYTES + 1)
-    except (OSError, ValueError) as error:  # no permission; a name that is too long or has a NUL
-        raise UsageError(f"The file {file} cannot be read: {getattr(error, 'strerror', error)}.") from None
+def _read_within(folder: Path, file: str) -> bytes:
+    """Return the content of a file in a folder; none outside is read, also not through a link.
+
+    Raises:
+        FileNotFoundError: There is no such file there.
+        OSError, ValueError: It cannot be read.
+        UsageError: It is too large.
+    """
+    folder = folder.resolve()
+    path = (folder / file).resolve()
+    if not path.is_relative_to(folder) or not path.is_file():
+        raise FileNotFoundError(file)
+    with path.open("rb") as stream:
+        data = stream.read(_MAX_FILE_BYTES + 1)
     if len(data) > _MAX_FILE_BYTES:
         raise UsageError(f"The file {file} has more than {_MAX_FILE_BYTES} bytes.")
+    return data
+
+
+def _read_local_file(skill: Skill, file: str) -> str:
+    """Return the text of a file in a skill's folder. Raises UsageError."""
+    try:
+        data = _read_within(Path(skill.uri), file)
+    except FileNotFoundError:
+        listed = ", ".join(skill.paths) or "none"
+        raise UsageError(f'The skill "{skill.name}" has no file {file}. Its files: {listed}.') from None
+    except (OSError, ValueError) as error:  # no permission; a name that is too long or has a NUL
+        raise UsageError(f"The file {file} cannot be read: {getattr(error, 'strerror', error)}.") from None
     with suppress(UnicodeDecodeError):
         if "\0" not in (text := data.decode("utf-8-sig")):
             return text

@@ -279,7 +279,7 @@ def load_document(
 ) -> Any:
     """Parse a JSON or YAML file, by its suffix. Raises ConfigError."""
     if source.endswith(YAML_SUFFIXES):
-        from .yaml_files import load_yaml  # 30 ms, which other files need not spend
+        from ..core.plain_yaml import load_yaml  # 30 ms, which other files need not spend
 
         return parse_document(load_yaml, "YAML", text, source)
     return parse_document(lambda text: load_json(text, build), "JSON", text, source)

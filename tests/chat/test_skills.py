@@ -69,6 +69,36 @@ def read(label: str, **arguments: str) -> str:
     return call_text("read_skill", name=label, **arguments)
 
 
+@pytest.mark.parametrize(
+    ("main", "label"),
+    [
+        ("---\nname: evil\ndescription: !!bool abc\n---\n", "evil"),
+        ("---\nname: other\ndescription: Not its folder's name.\n---\n", "evil"),
+        ("---\nname: evil\ndescription: x\n---\n" + "x" * 2_000_000, "evil"),
+        (None, "evil"),
+        ("---\nname: evil\ndescription: x\n---\n", "\x1b[2Jevil\u202e"),
+    ],
+)
+def test_a_skill_of_somebody_else_that_cannot_be_used_harms_nothing(
+    main: str | None, label: str, tmp_path: Path, own: Path
+) -> None:
+    """In the user's own folder, where a copied skill is: its file, a link to a file elsewhere (None), its name."""
+    (own / label).mkdir()
+    (tmp_path / "secret").write_text("---\nname: evil\ndescription: my diary\n---\n", encoding="utf-8")
+    if main is None:
+        (own / label / "SKILL.md").symlink_to(tmp_path / "secret")
+    else:
+        (own / label / "SKILL.md").write_text(main, encoding="utf-8")
+
+    async def check(app: App) -> None:
+        assert "completed" not in [status for status, _ in await take_turn(app)]
+        shown = str(await collect_emitted(commands.run, app, "/skills"))
+        prompt = str(backend_of(app.chat).prompts[0])
+        assert "evil" in shown and "diary" not in shown + prompt and "Not its folder" not in prompt
+
+    play(tmp_path, [read("evil"), "So."], check)
+
+
 async def take_turn(app: App) -> list[tuple[str, str]]:
     """Status and text of the results of a turn."""
     events = await collect(Turn(app.chat).run("Moor the boat"))
@@ -258,9 +288,12 @@ def test_skills_of_a_server_that_is_not_trusted_need_approval(tmp_path: Path, ow
     [
         ("name: x", "does not begin with"),
         ("---\n- x\n---\n", "not a mapping"),
-        ("---\nx: [\n---\n", "not YAML"),
-        ("---\na: &a [x, x]\nb: [*a, *a]\n---\n", "has aliases"),
-        ("---\nx: !!python/object/apply:os.system [ls]\n---\n", "not YAML"),
+        ("---\nx: [\n---\n", "not plain YAML"),
+        ("---\na: &a [x, x]\nb: [*a, *a]\n---\n", "aliases"),
+        ("---\nx: !!python/object/apply:os.system [ls]\n---\n", "tags"),
+        *((f"---\nx: !!{value}\n---\n", "tags") for value in ("bool abc", "int ''", "float ''", "timestamp abc")),
+        *((f"---\nx:\n  {opening * 20_000}\n---\n", "nested too deep") for opening in ("[", "{", "- ", "? ")),
+        (f"---\nx: 1{':59' * 20_000}\n---\n", "too large"),
     ],
 )
 def test_a_frontmatter_that_is_not_one_is_refused(text: str, fault: str) -> None:
