@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
+import pytest
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "rkllm_chat"
 LEVELS = (  # from the lowest; packages of one level do not import each other
@@ -121,11 +125,10 @@ def test_few_streams_only_pass_on_what_another_yields() -> None:
     assert len(relays) <= MAX_RELAYS, relays
 
 
-def list_imported(*arguments: str, cwd: Path) -> set[str]:
+def list_imported(*arguments: str, cwd: Path, environment: dict[str, str] | None = None) -> set[str]:
     """The modules that a Python program imports."""
     command = [sys.executable, "-X", "importtime", *arguments]
-    user = {**os.environ, "HOME": str(cwd)}  # records of the real user's would be compared, which imports more
-    done = subprocess.run(command, cwd=cwd, env=user, capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode == 0, done.stdout
     return set(re.findall(r"\| +([\w.]+)$", done.stderr, flags=re.MULTILINE))
 
@@ -136,28 +139,54 @@ def test_the_process_of_the_npu_library_imports_nothing_of_the_conversation(tmp_
     assert packages == {"backends", "core"}
 
 
-def test_a_tool_call_imports_only_allowed_modules(tmp_path: Path) -> None:
-    """Runs `call-tool` with a server that answers at once, and whose tool has an output schema as the SDK writes."""
-    server = (
-        "import json, sys\nNAMED = {'name': 's', 'version': '1'}\n"
-        "OUTPUT = {'type': 'object', 'properties': {'result': {'type': 'string'}}, 'required': ['result']}\n"
-        "for line in sys.stdin:\n"
-        "    message = json.loads(line)\n"
-        "    version = message.get('params', {}).get('protocolVersion')\n"
-        "    info = {'protocolVersion': version, 'capabilities': {'tools': {}}, 'serverInfo': NAMED}\n"
-        "    tools = {'tools': [{'name': 'say', 'inputSchema': {'type': 'object'}, 'outputSchema': OUTPUT}]}\n"
-        "    said = {'content': [], 'structuredContent': {'result': 'x'}}\n"
-        "    results = {'initialize': info, 'tools/list': tools, 'tools/call': said}\n"
-        "    if message.get('method') in results:\n"
-        "        reply = {'jsonrpc': '2.0', 'id': message['id'], 'result': results[message['method']]}\n"
-        "        print(json.dumps(reply), flush=True)\n"
-    )
-    (tmp_path / "server.py").write_text(server, encoding="utf-8")
-    call = ("-m", "rkllm_chat", "call-tool", "--tool", "say", "--stdio", f"{sys.executable} server.py")
-    imported = list_imported(*call, cwd=tmp_path)
+SERVER = """
+import json, sys
+NAMED = {"name": "s", "version": "1"}
+OUTPUT = {"type": "object", "properties": {"result": {"type": "string"}}, "required": ["result"]}
+for line in sys.stdin:
+    message = json.loads(line)
+    version = message.get("params", {}).get("protocolVersion")
+    info = {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": NAMED}
+    tools = {"tools": [{"name": "say", "inputSchema": {"type": "object"}, "outputSchema": OUTPUT}]}
+    said = {"content": [], "structuredContent": {"result": "x"}}
+    results = {"initialize": info, "tools/list": tools, "tools/call": said}
+    if message.get("method") in results:
+        reply = {"jsonrpc": "2.0", "id": message["id"], "result": results[message["method"]]}
+        print(json.dumps(reply), flush=True)
+"""
+"""Answers at once; its tool has an output schema as the SDK writes it."""
+CALL = ("call-tool", "--tool", "say", "--stdio", f"{sys.executable} server.py")
+CHAT = ("-p", "Hello", "--model", "replies.json")
+CALL_CONFIGURED = ("call-tool", "--server", "other", "--tool", "say")
+USED = {  # what the user did before -> the modules that the same call then needs besides
+    "nothing": ((), CALL, ()),
+    "a chat with another server": ((CHAT,), CALL, ()),
+    "a chat with this server, which pins its tools": ((CHAT,), CALL_CONFIGURED, ("hashlib",)),
+    "a call in the sandbox": ((CALL,), CALL, ()),
+}
+
+
+@pytest.mark.parametrize(
+    "before", [pytest.param(name, marks=[pytest.mark.sandbox] if "sandbox" in name else []) for name in USED]
+)
+def test_a_tool_call_imports_only_allowed_modules(
+    before: str, program: Run, script: Callable[..., str], folder: Path, environment: dict[str, str]
+) -> None:
+    commands, call, needed = USED[before]
+    (folder / "server.py").write_text(SERVER, encoding="utf-8")
+    entry = {"command": sys.executable, "args": ["server.py"]}
+    (folder / "mcp.json").write_text(json.dumps({"mcpServers": {"other": entry}}), encoding="utf-8")
+    script("Hello.")
+    if "sandbox" in before:
+        environment["RKLLM_CHAT_SANDBOX"] = "on"
+    for command in commands:
+        program(*command)
+    if commands:
+        assert list(Path(environment["HOME"]).rglob("trust" if CHAT in commands else "bubblewrap.json"))
+    imported = list_imported("-m", "rkllm_chat", *call, cwd=folder, environment=environment)
     ours = {name for name in imported if name.partition(".")[0] == "rkllm_chat"} - {"rkllm_chat"}
     watch = () if hasattr(os, "pidfd_open") else ("threading",)  # for the exit of the server, as on macOS
-    allowed = list_imported("-c", f"import {', '.join([*ONE_SHOT_MODULES, *watch])}", cwd=tmp_path)
+    allowed = list_imported("-c", f"import {', '.join([*ONE_SHOT_MODULES, *watch, *needed])}", cwd=folder)
     packages = {
         name.partition(".")[2] if MODULES[name].name == "__init__.py" else name.rpartition(".")[0].partition(".")[2]
         for name in ours

@@ -51,6 +51,7 @@ _LOADER_PREFIXES = ("LD_", "DYLD_", "GIT_CONFIG", "OPENSSL_")
 """Prefixes of the names of such variables."""
 _LOADER_SUFFIX = "_ASKPASS"
 _KEY_FILE = "key.json"
+_RULES_PREFIX = "rules-of-"
 _MAX_FILE_BYTES = 16 << 20
 _UNSAVED: dict[str, dict[str, dict[str, Any]]] = {}
 """Records that could not be written, by name, of each state directory: they are kept until the program ends."""
@@ -201,10 +202,6 @@ class TrustStore:
         """Whether all that was written is in files, and not only in memory because they cannot be written."""
         return self._folder is None or not self._memory
 
-    def has_records(self) -> bool:
-        """Return whether any record may exist."""
-        return bool(self._memory or self._edited) or (self._folder is not None and os.path.isdir(self._folder))
-
     def find_accepted(self, server: ServerConfig, values: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return the reach that the user accepted for a server with these values; None if it was not accepted."""
         record = self.read_record(server)
@@ -243,7 +240,7 @@ class TrustStore:
         Raises:
             ConfigError: The file cannot be read or is not owned by the user.
         """
-        return self.read_file(_file_name(server))
+        return self.read_file(_file_name(server)) if self._may_have(f"{server.name}-") else {}
 
     def write_record(self, server: ServerConfig, record: dict[str, Any]) -> None:
         """Replace the record of a server."""
@@ -251,7 +248,7 @@ class TrustStore:
 
     def read_rules(self) -> dict[str, list[str]]:
         """Return the approval rules for the current directory: "allow" and "deny", each a list of patterns."""
-        record = self.read_file(_rules_file_name()) if self.has_records() else {}
+        record = self.read_file(_rules_file_name()) if self._may_have(_RULES_PREFIX) else {}
         return {
             key: [pattern for pattern in record.get(key, ()) if isinstance(pattern, str)] for key in ("allow", "deny")
         }
@@ -269,6 +266,19 @@ class TrustStore:
                 rules[action].append(pattern)
             if rules != before:
                 self.write_rules(rules)
+
+    def _may_have(self, prefix: str) -> bool:
+        """Return whether a file whose name begins so may exist; the rest of a name is a hash, which takes 2 ms."""
+        names = [*self._memory, *self._edited]
+        try:
+            if self._folder is not None:
+                with open_folder(self._folder) as folder:
+                    names += os.listdir(folder)
+        except (FileNotFoundError, NotADirectoryError):
+            pass
+        except OSError:
+            return True  # the reader of the file raises it with the path
+        return any(name.startswith(prefix) for name in names)
 
     def read_file(self, name: str) -> dict[str, Any]:
         """Return the JSON object in a file of the store; empty if it is missing or damaged.
@@ -333,7 +343,7 @@ def _file_name(server: ServerConfig) -> str:
 
 
 def _rules_file_name() -> str:
-    return f"rules-of-{hash_value(find_working_folder())[:16]}.json"
+    return f"{_RULES_PREFIX}{hash_value(find_working_folder())[:16]}.json"
 
 
 def refusal_error(server: ServerConfig) -> ConfigError:

@@ -58,8 +58,8 @@ class ToolPins:
 
         The pins are None before the first contact with this configuration of the server.
         """
-        record = self._trust_store.read_record(self._server) if self._trust_store.has_records() else {}
-        is_same_start = record.get("pinned") == hash_value(describe_start(self._server))
+        record = self._trust_store.read_record(self._server)
+        is_same_start = bool(record) and record.get("pinned") == hash_value(describe_start(self._server))
         if not is_same_start:
             record = {key: value for key, value in record.items() if key not in _SECTIONS}
         pins = record.get(self._section)
@@ -67,7 +67,7 @@ class ToolPins:
 
     def has_pins(self) -> bool:
         """Return whether tools of this server are checked against stored pins."""
-        return not may_change_tools(self._server) and self._trust_store.has_records() and self._read()[1] is not None
+        return not may_change_tools(self._server) and self._read()[1] is not None
 
     def find_changes(self, tools: Mapping[str, Told]) -> dict[str, Held]:
         """Compare tools with the pins without changing anything.
@@ -78,7 +78,7 @@ class ToolPins:
         Returns:
             The quarantined tools and why; empty if nothing is pinned yet.
         """
-        if may_change_tools(self._server) or not self._trust_store.has_records():
+        if may_change_tools(self._server):
             return {}
         pins = self._read()[1]
         return {} if pins is None else _compare(pins, tools)

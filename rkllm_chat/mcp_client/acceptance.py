@@ -201,7 +201,7 @@ def may_start(trust_store: TrustStore, server: ServerConfig) -> bool:
     """Tell whether a server may start: the user's own, the board server, or one accepted in its current form."""
     if not needs_acceptance(server):
         return True
-    return trust_store.has_records() and is_accepted(trust_store, review_start(server))
+    return bool(trust_store.read_record(server)) and is_accepted(trust_store, review_start(server))
 
 
 def check_start(trust_store: TrustStore, server: ServerConfig) -> ServerConfig:
