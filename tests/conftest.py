@@ -13,7 +13,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -22,6 +22,10 @@ import pytest
 # Set in some images of Python: each worker would compile all modules and rewrite their assertions anew (10 s of CPU).
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+from isolated_user import SITE, empty, isolate
+
+HOME = isolate()  # before the product is imported
 
 from browser import BROWSER, find_browser
 from cpu_time import begin_test
@@ -59,8 +63,8 @@ NEEDS: dict[str, tuple[str, Callable[[], object]]] = {
     "shells": ("zsh and fish are not installed", lambda: shutil.which("zsh") and shutil.which("fish")),
     "browser": (f"chromium is not installed; {BROWSER}=PROGRAM names another browser", find_browser),
     "site": (
-        "a built site: mkdocs build --strict -d DIR, then RKLLM_CHAT_SITE=DIR",
-        lambda: os.environ.get("RKLLM_CHAT_SITE"),
+        f"a built site: mkdocs build --strict -d DIR, then {SITE}=DIR",
+        lambda: os.environ.get(SITE),
     ),
     "real": (
         f"MCP servers of others: .ci/real_servers DIR, then {REAL_SERVERS}=DIR",
@@ -76,6 +80,7 @@ NEEDS: dict[str, tuple[str, Callable[[], object]]] = {
 def pytest_configure(config: pytest.Config) -> None:
     if config.option.verbose == 0:
         config.option.verbose = -1  # as with -q; in addopts it would add to a -q of the command line, to no result line
+    config.add_cleanup(partial(shutil.rmtree, HOME, ignore_errors=True))
     os.environ["LC_ALL"] = "C.UTF-8"  # tests expect English in every locale
     os.environ[SANDBOX] = "off"  # tests read the files that servers write; sandboxes have tests of their own
     # llama.cpp takes a thread per core, and they wait by spinning: beside other tests that costs ten times the CPU
@@ -102,6 +107,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     for mark, (missing, is_there) in NEEDS.items():
         if item.get_closest_marker(mark) and not is_there():
             (pytest.fail if os.environ.get(REQUIRE_ALL) else pytest.skip)(missing)
+    empty(HOME)
     begin_test()
 
 

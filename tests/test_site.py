@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from browser import LIMIT_S, Page, open_browser
+from isolated_user import SITE
 
-SITE_VARIABLE = "RKLLM_CHAT_SITE"
 WIDTHS = ((1280, 900), (390, 844))
 
 pytestmark = [pytest.mark.browser, pytest.mark.site]
@@ -28,7 +28,7 @@ class Handler(SimpleHTTPRequestHandler):
 @pytest.fixture
 def address() -> Iterator[str]:
     """The address at which the site is served."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=os.environ[SITE_VARIABLE])) as server:
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=os.environ[SITE])) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         yield f"http://127.0.0.1:{server.server_port}/"
@@ -44,7 +44,7 @@ def page(tmp_path: Path) -> Iterator[Page]:
 
 @pytest.mark.timeout(300)
 def test_every_page_fits_a_phone_and_loads_nothing_from_elsewhere(page: Page, address: str) -> None:
-    names = sorted(path.name for path in Path(os.environ[SITE_VARIABLE]).glob("*.html"))
+    names = sorted(path.name for path in Path(os.environ[SITE]).glob("*.html"))
     assert {"index.html", "board.ja.html", "commands.html", "reference.html", "settings.html"} <= set(names)
     for width, height in WIDTHS:
         page.resize(width, height)

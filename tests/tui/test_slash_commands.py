@@ -31,7 +31,6 @@ def screen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Screen]:
     (folder / "notes").mkdir()
     (folder / "notes" / "rope.txt").write_text("Buy rope.", encoding="utf-8")
     environment = {**os.environ, "HOME": str(folder), "LANG": "C.UTF-8", "TERM": "xterm"}
-    environment.pop("NO_COLOR", None)
     arguments = ["--model", "replies.json", *options, "--context", "1000000"]
     started = Screen(arguments, environment, folder, size=(100, 40))
     started.wait_for("for commands, Ctrl+D to exit")
