@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import multiprocessing
 import os
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
+gc.disable()  # until the tests are collected
 # Set in some images of Python: each worker would compile all modules and rewrite their assertions anew (10 s of CPU).
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -100,6 +102,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="write recorded sessions, prompts and the table of docs/trust-keys.md anew",
     )
+
+
+def pytest_collection_finish() -> None:
+    """Exempt what lives as long as the process from garbage collections: a sixth of the CPU time (measured)."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
