@@ -13,7 +13,7 @@ from mcp_types import CONNECTION_CLOSED, REQUEST_TIMEOUT
 
 from ..core.errors import ChatError, ConnectError, ProtocolError, TimeLimitError
 from ..core.sanitize import shorten_line
-from .process.network_variables import find_network_hint
+from .process.end_hints import explain_end
 from .protocol.faults import UNUSABLE, SessionLostError, hint_for_status, make_answer_error, quote_stderr
 from .protocol.http_answer import SESSION_LOST
 from .server_record import SentByServer
@@ -110,12 +110,11 @@ def _status_hint(transport: Transport | None) -> str:
 
 def _make_ended_error(text: str, name: str, transport: Transport | None) -> ConnectError:
     """Return the error of a server that ended, with what its sandbox denied it or else what it could not reach."""
-    if hint := find_network_hint(transport.stderr_tail if transport else ""):
-        return ConnectError(text, hint, server=name)
-    if denial := transport.find_fatal_denial() if transport else None:
+    if transport is None:
+        return ConnectError(text, server=name)
+    if denial := transport.find_fatal_denial():
         return ConnectError(text, denial.text, server=name, denied_folder=denial.folder)
-    hint = transport.sandbox.explain_end(transport.exit_code) if transport and transport.sandbox else ""
-    return ConnectError(text, hint, server=name)
+    return ConnectError(text, explain_end(transport.stderr_tail, transport.exit_code, transport.sandbox), server=name)
 
 
 def _quote_stderr(transport: Transport | None) -> str:

@@ -216,6 +216,22 @@ def test_a_command_that_cannot_be_started_is_reported_with_its_cause(tmp_path: P
     with pytest.raises(ConnectError) as caught:
         open_server(ServerConfig("some", command="uvx", env={"PATH": str(tmp_path)}))
     assert "pip install uv" in caught.value.hint
+    with pytest.raises(ConnectError) as caught:
+        open_server(ServerConfig("some", command="cmd", args=("/c", "npx", "-y", "x")))
+    assert 'Here: command = "npx", args = ["-y", "x"]' in caught.value.hint
+    with pytest.raises(ConnectError) as caught:
+        open_server(ServerConfig("some", command="C:\\tools\\server.exe"))
+    assert "for Windows" in caught.value.hint
+
+
+def test_a_program_finds_what_lies_beside_it(tmp_path: Path) -> None:
+    """As `npx` of an own installation of Node.js does, which begins with `#!/usr/bin/env node`."""
+    for name, text in (("runner", "#!/usr/bin/env beside\n"), ("beside", "#!/bin/sh\nexit 7\n")):
+        (tmp_path / name).write_text(text, encoding="ascii")
+        (tmp_path / name).chmod(0o700)
+    with pytest.raises(ConnectError) as caught, open_server(ServerConfig("s", command=f"{tmp_path}/runner")) as opened:
+        opened.list_tools()
+    assert caught.value.details["exit_code"] == 7
 
 
 def test_a_server_runs_in_its_folder_with_a_private_umask_and_can_be_closed_twice(tmp_path: Path) -> None:

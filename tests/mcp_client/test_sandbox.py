@@ -232,13 +232,29 @@ def test_the_keys_of_a_home_that_is_named_stay_hidden(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize(("how", "cause"), [(-signal.SIGKILL, "was ended by SIGKILL"), (3, "exited with 3")])
-def test_the_way_a_server_ended_is_reported_with_its_sandbox_unless_it_was_killed(
+def test_the_way_a_server_ended_is_reported_without_its_sandbox_if_nothing_was_denied(
     how: int, cause: str, stage: Stage
 ) -> None:
     stage.add(sandbox="on")
     error = stage.call(["end", how])["error"]
     assert cause in error["message"]
-    assert error["details"]["exit_code"] == how and ("sandbox" in error["details"]["hint"]) == (how > 0)
+    assert error["details"]["exit_code"] == how and "sandbox" not in error["details"]["hint"]
+
+
+ENDS = {  # what a server writes before it exits -> a part of the hint, and one that is in no hint for it
+    "OSError: [Errno 30] Read-only file system: 'x'": ("could write to /tmp", "PATH"),
+    "env: 'nodejs-x': No such file or directory": ('"nodejs-x", which is not on the PATH', "sandbox"),
+    "/usr/bin/node: bad option: -y": ("takes no option -y", "sandbox"),
+    "AttributeError: module has no attribute 'x'": ("", "sandbox"),
+}
+
+
+@pytest.mark.parametrize("written", ENDS)
+def test_the_hint_about_a_server_that_ended_fits_what_it_wrote(written: str, stage: Stage) -> None:
+    hint, other = ENDS[written]
+    stage.add(sandbox="on", command="/bin/sh", args=["-c", 'echo "$0" >&2; exit 3', written])
+    told = stage.call(["end", 3])["error"]["details"].get("hint", "")
+    assert hint in told and other not in told
 
 
 def test_a_child_that_leaves_session_group_and_environment_ends_with_its_server(stage: Stage) -> None:

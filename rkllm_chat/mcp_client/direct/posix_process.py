@@ -51,9 +51,11 @@ class PosixProcess(ServerProcess):
         """Why there is no sandbox although one is configured, else ""."""
         return self.sandbox.unavailable_reason if self.sandbox else ""
 
-    def explain_end(self) -> str:
-        """For a server that ended, return what it could not access."""
-        return self.sandbox.explain_end(self.exit_code) if self.sandbox else ""
+    def explain_end(self, stderr: str) -> str:
+        """For a server that ended, return what its user can do, from what it wrote last."""
+        from ..process.end_hints import explain_end
+
+        return explain_end(stderr, self.exit_code, self.sandbox)
 
     def explain_denial(self, text: str) -> str:
         """Return which sandbox setting would allow what the server complains about, else "".

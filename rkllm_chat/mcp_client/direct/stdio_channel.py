@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from ...core.errors import ConnectError, ProtocolError
 from ...core.programs import describe_exit
 from ...core.redact import truncate_start
-from ..process.network_variables import find_network_hint
 from ..process.process_tree import wait_readable
 from ..protocol.faults import explain_size, quote_stderr
 from ..protocol.limits import MAX_DISCARDED_BYTES, MAX_RESULT_BYTES, STDERR_TAIL_BYTES, ProgressDeadline
@@ -155,7 +154,7 @@ class StdioChannel(Channel):
         how = describe_exit(code) if code is not None else "closed its standard output"
         when = "before it answered" if phase == "start" else "before the response was complete"
         text = f'Server "{self._name}" ended {when} (it {how}).{quote_stderr(self.stderr_tail())}'
-        hint = find_network_hint(self.stderr_tail()) or self._program.explain_end()
+        hint = self._program.explain_end(self.stderr_tail())
         hint = hint or "Run its command in a shell to see more."
         raise ConnectError(text, hint, exit_code=code, **self._details(phase))
 

@@ -19,6 +19,7 @@ from .start import SANDBOX_VARIABLE, StartPlan
 _SANDBOXING_COMMANDS = ("docker", "podman", "bwrap", "firejail", "flatpak", "srt")
 # programs that start many servers -> how to get them
 _HOW_TO_INSTALL = {"uvx": "To get it: pip install uv", "npx": "It is part of Node.js; on Debian: sudo apt install npm"}
+_CHECK = "Check that it is installed and on the PATH. A relative path starts here."
 _INHERITED = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
 
 
@@ -37,6 +38,9 @@ def plan_start(server: ServerConfig, roots: Sequence[str] = ()) -> StartPlan:
             text = f'Server "{server.name}": there is no folder {root}.'
             raise ConnectError(text, "Correct its roots.", server=server.name, phase="start")
     start = StartPlan(find_command(server), find_working_folder(server), make_environment(os.environ, server.env))
+    if os.path.isabs(os.path.expanduser(server.command)):  # npx starts the node beside it by its name
+        folders = start.environment.get("PATH", os.defpath)
+        start.environment["PATH"] = f"{folders}{os.pathsep}{os.path.dirname(os.path.expanduser(server.command))}"
     if wants_sandbox(server):
         from .sandbox import wrap_in_sandbox
 
@@ -83,9 +87,11 @@ def find_command(server: ServerConfig) -> list[str]:
     command = os.path.expanduser(server.command)
     found = find_program(command, server.env.get("PATH"))
     if found is None:
+        from .end_hints import explain_windows_command
+
         raise ConnectError(
             f'Server "{server.name}": the command "{server.command}" {_explain_missing(command)}.',
-            _HOW_TO_INSTALL.get(command, "Check that it is installed and on the PATH. A relative path starts here."),
+            explain_windows_command(server.command, server.args) or _HOW_TO_INSTALL.get(command, _CHECK),
             server=server.name,
         )
     return [os.path.abspath(found), *server.args]

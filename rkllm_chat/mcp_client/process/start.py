@@ -37,6 +37,21 @@ IS_MACOS = sys.platform == "darwin"
 NO_BUBBLEWRAP = "macOS has no bubblewrap" if IS_MACOS else "bubblewrap is not installed"
 _KILLED = (-9, -15, 137, 143)
 """Exit codes of a program that SIGKILL or SIGTERM has ended, directly or inside bubblewrap. No sandbox sends them."""
+_READ_ONLY_WORDS = ("EROFS", "Read-only file system", "read-only file system")
+_NO_NETWORK_WORDS = (
+    "ENETUNREACH",
+    "EAI_AGAIN",
+    "ENOTFOUND",
+    "Network is unreachable",
+    "name resolution",
+    "Name or service not known",
+    "dns error",
+    "failed to lookup address",
+    "getaddrinfo",
+    "ConnectError",
+    "ConnectionError",
+)
+"""How programs report what a sandbox without a network makes fail."""
 _DENIAL_COUNTERS = ("Ip:OutNoRoutes", "Ip6OutNoRoutes", "Tcp:AttemptFails", "Udp:NoPorts", "Udp6NoPorts")
 
 
@@ -69,9 +84,13 @@ class Sandbox:
         self.may_offer_network = True
         self._denied_packets = 0
 
-    def explain_end(self, exit_code: int | None) -> str:
-        """For a server that ended: what it could not access, and how to allow it; "" if it was killed."""
-        if self.unavailable_reason or exit_code in _KILLED:
+    def explain_end(self, exit_code: int | None, stderr: str) -> str:
+        """For a server that ended: what it could not access, and how to allow it; "" if nothing speaks for that.
+
+        The counters of the kernel are gone with the process, so that what it wrote decides.
+        """
+        words = _READ_ONLY_WORDS if self.has_network else (*_READ_ONLY_WORDS, *_NO_NETWORK_WORDS)
+        if self.unavailable_reason or exit_code in _KILLED or not any(word in stderr for word in words):
             return ""
         network = "with a network" if self.has_network else "without a network"
         written = ", ".join(["/tmp", *self.writes])
