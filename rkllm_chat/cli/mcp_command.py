@@ -299,7 +299,10 @@ def _list(settings: Settings, options: argparse.Namespace, is_one: bool) -> int:
     servers = named or settings.servers
     answers = {} if options.no_start else _ask(named or filter(is_enabled, servers))
     rows = [
-        answers.get(server.name) or _make_row(server, "configured" if is_enabled(server) else "disabled")
+        {
+            **(answers.get(server.name) or _make_row(server, "configured" if is_enabled(server) else "disabled")),
+            "not_obeyed": [*server.not_obeyed],
+        }
         for server in servers
     ]
     for entry in () if named else settings.skipped:
@@ -365,6 +368,8 @@ def _print_rows(rows: Sequence[dict[str, Any]], with_tools: bool) -> None:
         print("  ".join([*cells, line[3]]).rstrip())
         if row["error"]:
             print(f"  {sanitize_line(row['error'])}")
+        for entry in row.get("not_obeyed", ()):
+            print(f"  without effect here: {sanitize_line(entry)}")
         for tool in row["tools"] if with_tools else ():
             print(f"  {sanitize_line(tool)}")
     if not rows:

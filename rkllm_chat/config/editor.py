@@ -40,6 +40,7 @@ from .files import (
     read_text,
 )
 from .foreign_entries import ROOTS
+from .foreign_switches import list_switches, means_on
 from .servers import (
     YAML_SUFFIXES,
     SkippedServer,
@@ -164,8 +165,13 @@ def set_enabled(name: str, is_enabled: bool, path: Path, environment: Mapping[st
         place = _find_place(name, text, path, origin)
         if isinstance(place, tuple):
             entry = _find_entry(text, place)
-            key = next((one for one in ("disabled", "enabled", "isActive") if one in entry), "disabled")
-            new = set_json_member(text, (*place, key), is_enabled != (key == "disabled"))
+            new = text
+            for key in list_switches(entry) or ["disabled"]:
+                new = set_json_member(new, (*place, key), is_enabled is means_on(key))
+            found = _find_configured(name, new, path, origin) if is_enabled else None
+            if isinstance(found, ServerConfig) and found.kept_off:  # the user says that they may be ignored
+                ignored = [*found.ignored_keys, *found.kept_off]
+                new = set_json_member(new, (*place, "ignored_keys"), ignored)
         else:
             new = set_toml_key(text, _index_of(place), "enabled", is_enabled)
         edit.write(_check_text(path, new, origin, is_meant).encode())

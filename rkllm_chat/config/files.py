@@ -30,7 +30,7 @@ from .value_checks import MAX_FILE_BYTES, check_size
 _SHARED_FILE = ".mcp.json"
 """File that other programs write too, in a home and in a project."""
 _FOLDER_FILES = (".claude/mcp.json", _SHARED_FILE, "mcp.json", "mcp_servers.json", "mcp_config.toml")
-FOREIGN_SUFFIXES = (".json", ".jsonc", *YAML_SUFFIXES)
+FOREIGN_SUFFIXES = (".json", ".jsonc", ".json5", *YAML_SUFFIXES)
 """Suffixes of files in the forms of other programs."""
 CONFIG_VARIABLE = "RKLLM_CHAT_CONFIG"
 TRUST_VARIABLE = "RKLLM_CHAT_TRUST_PROJECT"

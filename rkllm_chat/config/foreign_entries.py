@@ -3,7 +3,8 @@
 The facts are those of the programs' documentation: Claude Desktop and Claude Code, Cursor, VS Code, GitHub Copilot,
 Gemini CLI, Cline, Roo Code, Kiro, Windsurf, Zed, opencode, Amp, Cherry Studio, goose, Continue, LibreChat, mcphost,
 fast-agent, fastmcp and others. What cannot be translated without changing its meaning is an error of that entry alone.
-A key that could give access and is not understood is named, without its value.
+A key that is not understood is named, without its value; one that may be a restriction keeps the server off
+(`foreign_switches`).
 """
 
 from __future__ import annotations
@@ -17,11 +18,14 @@ from typing import Any, NamedTuple
 from ..core.errors import ConfigError
 from ..core.programs import PACKAGE_RUNNERS, find_program
 from ..core.working_folder import find_working_folder
+from .foreign_switches import fold_key, list_unknown, read_beside, read_switch, read_switches
 from .oauth import translate_keys
-from .value_checks import MAX_DEPTH, decode_value
+from .trust_rules import RULES
+from .value_checks import MAX_DEPTH
 
 ROOTS = (
     *(("mcpServers",), ("servers",), ("mcp", "servers"), ("context_servers",), ("amp.mcpServers",), ("mcp_servers",)),
+    *(("mcp-servers",), ("augment.advanced", "mcpServers"), ("tools", "mcpServers"), ("mcp", "mcpServers")),
     *(("customizations", "vscode", "mcp", "servers"), ("experimental", "modelContextProtocolServers")),
     *(("mcp",), ("extensions",)),
 )
@@ -47,8 +51,6 @@ _SECONDS = {"timeout": "timeout_s", "startupTimeout": "connect_s", "initTimeout"
 """Keys in seconds or milliseconds, by program -> our keys in seconds."""
 _MAX_SECONDS = 3600
 """The longest timeout of programs that count seconds (Cline, Roo Code); a greater number is in milliseconds."""
-_ALLOW_KEYS = ("includeTools", "enabledTools", "enabled_tools", "available_tools", "allowedTools", "tools")
-_DENY_KEYS = ("excludeTools", "disabledTools", "disabled_tools")
 _FREE_KEYS = ("autoApprove", "alwaysAllow", "autoApproveTools", "trust")
 """Keys that let tools run without a question; these are shown, and our own rules decide."""
 _FREE_MODE = "approve"
@@ -60,12 +62,37 @@ _UNKNOWN_SOURCES = {
 _BUILT_IN_TYPES = ("builtin", "platform", "frontend", "inline_python")
 """Types of goose's extensions that are parts of goose and no servers."""
 _TOKEN_KEYS = ("bearer_token", "bearerToken")
-_ACCESS_WORDS = re.compile("auth|token|api_?key|secret|passw|credential|bearer", re.IGNORECASE)
-_UNDERSTOOD_ACCESS = (
-    *("oauth", "authProviderType", "bearer_token_env_var", *_TOKEN_KEYS),
-    *("autoApprove", "autoApproveTools", "requiresOAuth", "google_credentials"),
+_SWITCHES = ("enabled", "disabled", "active", "isactive", "enable", "disable")
+"""Switches whose value must be one, in one spelling."""
+_SPELLINGS = {
+    **dict.fromkeys(("workingdirectory", "workingdir", "workdir", "currentdirectory"), "cwd"),
+    **dict.fromkeys(("serverurl", "httpurl", "baseurl", "endpoint", "sseurl", "endpointurl"), "url"),
+    **dict.fromkeys(("transporttype", "protocol", "connectiontype"), "transport"),
+    **dict.fromkeys(("environment", "envs", "environmentvariables", "envvariables"), "env"),
+    **dict.fromkeys(("httpheaders", "customheaders", "staticheaders", "requestheaders", "extraheaders"), "headers"),
+    **dict.fromkeys(("arguments", "argv", "commandargs"), "args"),
+}
+"""Further keys of other programs, in one spelling -> our keys."""
+_TIMEOUT = re.compile(
+    r"(?P<start>connect(?:ion)?|start(?:up)?|init(?:iali[sz]ation)?)?(?:tool|toolcall|request|call|read|execution|mcp)?"
+    r"timeout(?P<unit>ms|millis|milliseconds|s|secs?|seconds)?"
 )
-"""Keys with such words that are translated, or that give no access."""
+"""A timeout of another program, in one spelling."""
+_LOGIN_KEYS = ("type", "clientid", "clientsecret", "scope", "scopes", "redirecturi", "issuer", "callbackport", "grant")
+_TOKENS = ("token", "key", "value", "bearertoken", "accesstoken", "authvalue", "apikey", "authtoken")
+_KNOWN = frozenset(
+    (
+        *map(fold_key, RULES["servers"]),
+        *map(
+            fold_key, (*_KEYS, *_KEYS.values(), *_START_KEYS, *_SECONDS, *_FREE_KEYS, *_UNKNOWN_SOURCES, *_TOKEN_KEYS)
+        ),
+        *(key for key in _SPELLINGS if key != "extraheaders"),
+        *("transporttype", "oauth", "scopes", "authprovidertype", "bearertokenenvvar", "requiresoauth"),
+        *("googlecredentials", "defaulttoolsapprovalmode", "envvars", "envkeys", "envhttpheaders", "startuptimeoutms"),
+        *("dev", "sandboxenabled", "requestinit", "requestoptions", "disabledautoapprovetools", "required", "target"),
+    )
+)
+"""Keys that are translated, or that take nothing away and give no access, in one spelling."""
 _MAX_TIMEOUT_S = 86_400
 _FOREIGN_LOGINS = ("google_credentials", "service_account_impersonation")
 """Values of `authProviderType` (Gemini CLI) for credentials that only Google's libraries can get."""
@@ -79,6 +106,16 @@ _TRANSPORTS = {
     "streamable-http": "http",
     "streamable_http": "http",
 }
+_URL = re.compile(r"(?:https?|wss?)://\S+$")
+_SHELLS = ("sh", "bash", "dash", "zsh", "ksh", "fish", "wsl", "env")
+"""Programs that replace variables in their arguments themselves."""
+_TEMPLATE = re.compile(r"\{\{[^{}]*\}\}|(?<![\w$])\$[A-Za-z_]\w*")
+"""What other programs, or a shell, would replace."""
+_PLACEHOLDER = re.compile(
+    r"^<[^<>]+>$|^\[?your[-_ ][\w -]*\]?$|\bYOUR_[A-Z_]+|/(?:absolute/)?path/to/|^x{4,}$|^(?:change|replace)[-_ ]?me",
+    re.IGNORECASE,
+)
+"""What the manual of a server leaves to its user."""
 _VARIABLE = re.compile(r"\$\{([^{}]*)\}")
 _OPENCODE_VARIABLE = re.compile(r"(?<!\$)\{((?:env|file):[^{}]*)\}")
 _BARE_VARIABLE = re.compile(r"\$([A-Z_][A-Z0-9_]*)(?=$|/)")
@@ -91,11 +128,13 @@ class Translation(NamedTuple):
 
     Attributes:
         table: The entry.
-        not_obeyed: What it allows beyond our rules, as text.
+        not_obeyed: What it allows beyond our rules, and what is not understood, as text.
+        kept_off: Places of what is not understood and keeps the server off.
     """
 
     table: dict[str, Any]
     not_obeyed: tuple[str, ...]
+    kept_off: tuple[str, ...] = ()
 
 
 class ForeignFile(NamedTuple):
@@ -106,6 +145,9 @@ class ForeignFile(NamedTuple):
         entries: The entries by name.
         inputs: Defaults of the values that the program would ask for (`inputs` of VS Code), by their ids.
         disabled: Names of servers that the file excludes elsewhere.
+        is_list: The entries are a list.
+        unused: Tools that the file leaves out elsewhere, by server.
+        unknown: Places of what names a server elsewhere and sounds like a restriction, by server.
     """
 
     place: str
@@ -113,6 +155,8 @@ class ForeignFile(NamedTuple):
     inputs: Mapping[str, str]
     disabled: frozenset[str]
     is_list: bool = False
+    unused: Mapping[str, list[str]] = {}
+    unknown: Mapping[str, list[str]] = {}
 
     def place_of(self, name: str) -> str:
         """Return the place of an entry."""
@@ -145,9 +189,45 @@ def find_entries(root: Any, may_be_bare: bool = True) -> ForeignFile | None:
         )
         if isinstance(entries, dict) and is_usable:
             inputs = _read_inputs(root if len(keys) == 1 else parent)
-            return ForeignFile(".".join(keys), entries, inputs, _find_disabled(root, entries), is_list)
+            if targets := _read_targets(parent.get("targets")):
+                entries = {**entries, **targets}
+            if "nativeMCPServers" in root:
+                entries = {name: _inherit_variables(entry) for name, entry in entries.items()}
+            file = ForeignFile(".".join(keys), entries, inputs, frozenset(), is_list)
+            return _add_beside(file, root, parent[keys[-1]])
     is_bare = may_be_bare and isinstance(root, dict) and root and all(map(_can_start, root.values()))
     return ForeignFile("", root, {}, frozenset()) if is_bare else None
+
+
+def find_listed_entries(root: Any) -> ForeignFile | None:
+    """Find the servers of a file whose root is a list of them (Open WebUI); None if it is not."""
+    if not isinstance(root, list) or not root or not all(map(_can_start, root)):
+        return None
+    return ForeignFile("", _name_entries(root), {}, frozenset(), True)
+
+
+def _add_beside(file: ForeignFile, root: Mapping[str, Any], entries: Any) -> ForeignFile:
+    """Add what a file says about its servers outside of their entries."""
+    beside = read_beside(root, file.entries, entries)
+    return file._replace(disabled=frozenset(beside.disabled), unused=beside.unused, unknown=beside.unknown)
+
+
+def _inherit_variables(entry: Any) -> Any:
+    """Return an entry of mcphub, where a variable without a value is that of the environment."""
+    env = entry.get("env") if isinstance(entry, dict) else None
+    if not isinstance(env, dict):
+        return entry
+    return {**entry, "env": {name: f"${{{name}:-}}" if one in (None, "") else one for name, one in env.items()}}
+
+
+def _read_targets(targets: Any) -> dict[str, Any]:
+    """Return the servers that fast-agent names by a command line or a URL."""
+    found = [one for one in targets if isinstance(one, dict)] if isinstance(targets, list) else []
+    return {
+        str(one["name"]): {**{key: value for key, value in one.items() if key != "target"}, "command": one["target"]}
+        for one in found
+        if isinstance(one.get("name"), str) and isinstance(one.get("target"), str)
+    }
 
 
 def _can_start(entry: Any) -> bool:
@@ -158,8 +238,10 @@ def _name_entries(entries: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the entries of a list by their names; of several with one name, the later ones get a number."""
     named: dict[str, Any] = {}
     for number, entry in enumerate(entries, 1):
-        name = entry.get("name") or entry.get("id")
-        name = name if isinstance(name, str) and name else f"server-{number}"
+        about = [entry.get("name") or entry.get("id")]
+        if isinstance(info := entry.get("info"), dict):  # Open WebUI
+            about += [info.get("id"), info.get("name")]
+        name = next((one for one in about if isinstance(one, str) and one), f"server-{number}")
         named[name if name not in named else f"{name}-{number}"] = entry
     return named
 
@@ -168,18 +250,6 @@ def _read_inputs(parent: Mapping[str, Any]) -> dict[str, str]:
     inputs = parent.get("inputs")
     found = [entry for entry in inputs if isinstance(entry, dict)] if isinstance(inputs, list) else []
     return {str(entry.get("id")): entry["default"] for entry in found if isinstance(entry.get("default"), str)}
-
-
-def _find_disabled(root: Mapping[str, Any], entries: Mapping[str, Any]) -> frozenset[str]:
-    """Return the servers that `mcp.excluded` and `mcp.allowed` of Gemini CLI switch off."""
-    switches = root.get("mcp")
-    lists = {key: switches.get(key) for key in ("allowed", "excluded")} if isinstance(switches, dict) else {}
-    allowed, excluded = (
-        [*map(str, one)] if isinstance(one, list) else None for one in map(lists.get, ("allowed", "excluded"))
-    )
-    return frozenset(
-        name for name in entries if name in (excluded or ()) or (allowed is not None and name not in allowed)
-    )
 
 
 def translate_entry(name: str, entry: Any, file: ForeignFile, source: str) -> Translation:
@@ -202,20 +272,53 @@ def translate_entry(name: str, entry: Any, file: ForeignFile, source: str) -> Tr
     for key, advice in _UNKNOWN_SOURCES.items():
         if entry.get(key):
             raise ConfigError(f"{source}: {place}.{key} is not supported.", f"Instead, {advice}.", path=source)
-    table = {_KEYS.get(key, key): value for key, value in _flatten(entry).items() if value is not None}
+    table = {_find_key(key, value): value for key, value in _flatten(entry).items() if value is not None}
     _translate_values(table)
-    _translate_switches(table, entry, file, name, source, place)
+    read = _translate_switches(table, entry, file, name, source, place)
     dropped = _translate_timeouts(table, entry)
     _choose_transport(table, entry)
     _split_command(table)
-    not_obeyed = (*_list_freedoms(table), *dropped, *_list_unknown_access(entry))
+    read |= _list_login_keys(entry) | {key for key in entry if _TIMEOUT.fullmatch(fold_key(key))}
+    unknown, kept_off = _list_unknown(table, entry, read, file, name)
+    not_obeyed = (*_list_freedoms(table), *dropped, *_translate_sandbox(table, entry), *unknown)
     if isinstance(table.get("trust"), bool):
         del table["trust"]
-    for key in _FOREIGN_TABLES:
-        if isinstance(table.get(key), dict):
-            del table[key]
     _translate_login(table, entry, source, place)
-    return Translation(_translate_variables(table, file.inputs, source, place), not_obeyed)
+    _check_typo(table, entry, source, name)
+    table = _translate_variables(table, file.inputs, source, place)
+    return Translation(table, (*not_obeyed, *_list_remarks(table, entry)), tuple(kept_off))
+
+
+def _find_key(key: str, value: Any) -> str:
+    """Return our key for one of another program."""
+    ours = _KEYS.get(key) or _SPELLINGS.get(fold_key(key), key)
+    if ours == "headers" and not isinstance(value, dict | list):
+        return key
+    return key if ours == "transport" and not isinstance(value, str | dict) else ours
+
+
+def _translate_sandbox(table: dict[str, Any], entry: dict[str, Any]) -> list[str]:
+    """Use our sandbox where another program has one of its own; return what is named of that one."""
+    texts = [f"{key} (our own sandbox is used)" for key in _FOREIGN_TABLES if isinstance(table.get(key), dict)]
+    wants = [entry.get(key) for key in ("sandboxEnabled", "sandbox")]
+    for key in _FOREIGN_TABLES:
+        if isinstance(table.get(key), dict) or (key == "sandbox" and isinstance(table.get(key), bool)):
+            del table[key]
+    if table.get("command") and (wants[0] is True or wants[1] is True or (wants[1] and isinstance(wants[1], dict))):
+        table["sandbox"] = "on"
+    return texts
+
+
+def _check_typo(table: Mapping[str, Any], entry: Mapping[str, Any], source: str, name: str) -> None:
+    """Raise ConfigError for an entry without command and URL that has a key of nearly such a name."""
+    if table.get("command") or table.get("url"):
+        return
+    from difflib import get_close_matches
+
+    for key in entry:
+        if key not in _START_KEYS and (near := get_close_matches(key, _START_KEYS, n=1, cutoff=0.75)):
+            text = f'{source}: server "{name}" needs a command or a url, and has the unknown key "{key}".'
+            raise ConfigError(text, f'Did you mean "{near[0]}"?', path=source, closest=near)
 
 
 def _translate_login(table: dict[str, Any], entry: dict[str, Any], source: str, place: str) -> None:
@@ -267,6 +370,7 @@ def _flatten_headers(flat: dict[str, Any]) -> None:
     for token in (*map(flat.get, _TOKEN_KEYS), flat.get("auth")):  # fastmcp: auth is a token, or "oauth"
         if isinstance(token, str) and token and token != "oauth":
             added["Authorization"] = f"Bearer {token}"
+    added |= _read_auth(flat)
     if isinstance(variables := flat.get("env_http_headers"), dict):
         added |= {key: f"${{{variable}}}" for key, variable in variables.items()}
     if isinstance(variable := flat.get("bearer_token_env_var"), str):
@@ -274,6 +378,33 @@ def _flatten_headers(flat: dict[str, Any]) -> None:
     if added and isinstance(headers, dict | None):
         flat["headers"] = {**(headers or {}), **added}
         flat.pop("http_headers", None)
+
+
+def _read_auth(entry: Mapping[str, Any]) -> dict[str, str]:
+    """Return the header for a token that stands under `auth` (oterm) or beside `auth_type` (LiteLLM, Open WebUI)."""
+    auth = entry.get("auth")
+    given = {fold_key(key): value for key, value in (auth if isinstance(auth, dict) else entry).items()}
+    kind = given.get("type") if isinstance(auth, dict) else given.get("authtype")
+    token = next((given[key] for key in _TOKENS if isinstance(given.get(key), str) and given[key]), "")
+    match fold_key(kind) if isinstance(kind, str) and token else "":
+        case "bearer" | "bearertoken" | "token":
+            return {"Authorization": f"Bearer {token}"}
+        case "authorization":
+            return {"Authorization": token}
+        case "apikey" | "header":
+            header = given.get("header") or given.get("headername") or "X-API-Key"
+            return {str(header): token}
+    return {}
+
+
+def _list_login_keys(entry: Mapping[str, Any]) -> set[str]:
+    """Return the places of the keys of a login that are read."""
+    auth, has_token = entry.get("auth"), bool(_read_auth(entry))
+    if isinstance(auth, dict):
+        known = (*_LOGIN_KEYS, *(_TOKENS if has_token else ()))
+        return {f"auth.{key}" for key in auth if fold_key(key) in known}
+    beside = [key for key in entry if has_token and fold_key(key) in (*_TOKENS, "authtype", "headername")]
+    return {*beside, *(["auth"] if isinstance(auth, str) else [])}
 
 
 def _split_headers(pairs: list[Any]) -> Any:
@@ -289,12 +420,19 @@ def _translate_values(table: dict[str, Any]) -> None:
         table["args"] = [_to_text(value) for value in arguments]
     for key in ("env", "headers"):
         if isinstance(values := table.get(key), dict):
-            table[key] = {name: _to_text(value) for name, value in values.items() if value is not None}
+            table[key] = {name: _refer(name, _to_text(one)) for name, one in values.items() if one is not None}
     for key in ("command", "url", "cwd"):
         if isinstance(text := table.get(key), str):
             table[key] = text.strip()
         if table.get(key) == "":
             del table[key]
+
+
+def _refer(name: str, value: Any) -> Any:
+    """Return a value with the variables that it names in other ways: itself (`/opt/bin:$PATH`), a secret of Copilot."""
+    if isinstance(value, str) and value.startswith("COPILOT_MCP_") and re.fullmatch(r"[A-Z0-9_]+", value):
+        return f"${{{value}}}"
+    return re.sub(rf"\$({re.escape(name)})(?!\w)", r"${\1}", value) if isinstance(value, str) else value
 
 
 def _to_text(value: Any) -> Any:
@@ -305,22 +443,45 @@ def _to_text(value: Any) -> Any:
 
 def _translate_switches(
     table: dict[str, Any], entry: dict[str, Any], file: ForeignFile, name: str, source: str, place: str
-) -> None:
-    """Translate what switches the server and its tools off."""
-    if "disabled" in table:
-        table["enabled"] = not decode_value(table["disabled"], bool, source, f"{place}.disabled")
-    if table.get("isActive") is False or name in file.disabled:
+) -> set[str]:
+    """Translate what switches the server and its tools off; return the places of the keys that say so."""
+    for key, value in entry.items():
+        if fold_key(key) in _SWITCHES and value is not None and read_switch(value) is None:
+            raise ConfigError(f"{source}: {place}.{key} must be true or false.", path=source)
+    switches = read_switches(entry)
+    if name in file.disabled:
         table["enabled"] = False
-    for keys, ours in ((_ALLOW_KEYS, "tools_allow"), (_DENY_KEYS, "tools_deny")):
-        for key in keys:
-            if key == "tools" and not isinstance(entry.get(key), list):
-                continue  # a table of settings by tool in some programs
-            if entry.get(key) is not None:
-                names = decode_value(entry[key], tuple[str, ...], source, f"{place}.{key}")
-                if key == "tools" and not names:
-                    table["enabled"] = False
-                if names and "*" not in names:
-                    table[ours] = [*table.get(ours, ()), *names]
+    elif switches.is_on is not None:
+        table["enabled"] = switches.is_on
+    if switches.used is not None:
+        table["tools_allow"] = [_strip_server(tool, name) for tool in switches.used]
+    if unused := [*switches.unused, *file.unused.get(name, ())]:
+        table["tools_deny"] = [_strip_server(tool, name) for tool in unused]
+    return switches.read
+
+
+def _strip_server(tool: str, name: str) -> str:
+    """Return the name of a tool without that of its server, as Claude Code writes it before."""
+    return tool.removeprefix(f"mcp__{name}__")
+
+
+def _list_unknown(
+    table: dict[str, Any], entry: dict[str, Any], read: set[str], file: ForeignFile, name: str
+) -> tuple[list[str], list[str]]:
+    """Return what is not understood of an entry as text, and the places of what keeps the server off."""
+    ignored = entry.get("ignored_keys")
+    accepted = {str(one) for one in ignored} if isinstance(ignored, list) else set()
+    unknown = [*list_unknown(entry, _KNOWN, read), *((place, True) for place in file.unknown.get(name, ()))]
+    texts, restrictions = list[str](), list[str]()
+    for place, is_restriction in unknown:
+        if is_restriction and place not in accepted:
+            restrictions.append(place)
+            texts.append(f"{place} (not understood, may be a restriction: the server is off until mcp enable)")
+        else:
+            texts.append(f"{place} (not understood)")
+    if restrictions:
+        table["enabled"] = False
+    return texts, restrictions
 
 
 def _translate_timeouts(table: dict[str, Any], entry: dict[str, Any]) -> list[str]:
@@ -335,6 +496,7 @@ def _translate_timeouts(table: dict[str, Any], entry: dict[str, Any]) -> list[st
         elif value and ours not in entry:
             seconds = _read_seconds(value)
             found[ours] = key, seconds / 1000 if seconds and seconds > _MAX_SECONDS else seconds
+    found = {**_find_further_timeouts(entry), **found}
     if (milliseconds := entry.get("startup_timeout_ms")) and "connect_s" not in table:  # of Codex
         found["connect_s"] = "startup_timeout_ms", _read_seconds(milliseconds, 1000)
     for ours in ("timeout_s", "connect_s"):
@@ -345,6 +507,21 @@ def _translate_timeouts(table: dict[str, Any], entry: dict[str, Any]) -> list[st
     for ours in (ours for ours, fits in is_time.items() if not fits):
         table.pop(ours, None)
     return [f"{key}: no time that can be used" for ours, (key, _) in found.items() if not is_time[ours]]
+
+
+def _find_further_timeouts(entry: Mapping[str, Any]) -> dict[str, tuple[str, float | None]]:
+    """Return the timeouts whose keys only say what they are: our key -> their key, and seconds."""
+    found: dict[str, tuple[str, float | None]] = {}
+    for key, value in entry.items():
+        match = (
+            None if key in _SECONDS or key in _KEYS or key in RULES["servers"] else _TIMEOUT.fullmatch(fold_key(key))
+        )
+        ours = "connect_s" if match and match["start"] else "timeout_s"
+        if match and value and not isinstance(value, dict) and ours not in entry:
+            seconds = _read_seconds(value, 1000 if (match["unit"] or "").startswith("m") else 1)
+            is_long = not match["unit"] and seconds and seconds > _MAX_SECONDS
+            found[ours] = key, seconds / 1000 if seconds and is_long else seconds
+    return found
 
 
 def _read_seconds(value: Any, divisor: int = 1) -> float | None:
@@ -366,6 +543,10 @@ def _choose_transport(table: dict[str, Any], entry: dict[str, Any]) -> None:
             table["transport"] = transport
         else:
             del table["transport"]
+    if isinstance(command := table.get("command"), str) and "url" not in table and _URL.match(command):
+        table["url"] = table.pop("command")
+        if not table.get("args"):
+            table.pop("args", None)
     if entry.get("httpUrl"):
         table["url"] = entry["httpUrl"]
     if table.get("command") and table.get("url") and transport:
@@ -406,12 +587,27 @@ def _list_freedoms(table: Mapping[str, Any]) -> Iterator[str]:
             yield f"approval_mode: {_FREE_MODE} for {tool}"[:_MAX_SHOWN]
 
 
-def _list_unknown_access(entry: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the keys that could give access to the server and are not understood, without their values."""
-    for key, value in entry.items():
-        is_known = key in _UNDERSTOOD_ACCESS or (key == "auth" and isinstance(value, str | dict))
-        if value and not is_known and _ACCESS_WORDS.search(key) and not key.endswith("_headers"):
-            yield f"{key} (not understood)"[:_MAX_SHOWN]
+def _list_remarks(table: Mapping[str, Any], entry: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what stands in the values as if another program, or its user, was to replace it."""
+    for name, value in entry["env"].items() if isinstance(entry.get("env"), dict) else ():
+        if value is None and name not in (table.get("env") or {}):
+            yield f"env.{name}: null (the variable is not set)"
+    is_shell = os.path.basename(str(table.get("command"))).removesuffix(".exe") in _SHELLS
+    texts = [(f"args[{i}]", word) for i, word in enumerate(table.get("args") or ())] if _is_list(table, "args") else []
+    for key in ("env", "headers"):
+        if isinstance(values := table.get(key), dict):
+            texts += [(f"{key}.{name}", value) for name, value in values.items()]
+    for place, text in [*texts, ("url", table.get("url"))]:
+        if not isinstance(text, str):
+            continue
+        for match in () if place.startswith("args") and is_shell else _TEMPLATE.finditer(text):
+            yield f"{place}: {match[0]} is passed as it stands"[:_MAX_SHOWN]
+        if found := _PLACEHOLDER.search(text):
+            yield f"{place}: {found[0]} looks like a placeholder"[:_MAX_SHOWN]
+
+
+def _is_list(table: Mapping[str, Any], key: str) -> bool:
+    return isinstance(table.get(key), list)
 
 
 def _translate_variables(value: Any, inputs: Mapping[str, str], source: str, place: str, depth: int = 0) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..core.errors import ConfigError, UsageError
 from ..core.user_paths import expand_home
-from .foreign_entries import ForeignFile, find_entries
+from .foreign_entries import ForeignFile, find_entries, find_listed_entries
 from .servers import ServerConfig, SkippedServer, decode_entries, load_document, load_toml, locate_skipped
 from .value_checks import RepeatedKeys
 
@@ -143,6 +143,8 @@ def _read_file(path: Path) -> tuple[ForeignFile, str]:
     if path.suffix == ".toml":
         return _read_toml(text, str(path)), text
     root = load_document(text, str(path))
+    if listed := find_listed_entries(root):
+        return listed, text
     if not isinstance(root, dict):
         raise ConfigError(f"{path}: no object.", path=str(path))
     found = find_entries(root) or ForeignFile("mcpServers", {}, {}, frozenset())
@@ -160,10 +162,10 @@ def _add_project(file: ForeignFile, project: Mapping[str, Any]) -> ForeignFile:
 
 
 def _read_toml(text: str, source: str) -> ForeignFile:
-    """Return the [mcp_servers] of Codex, or the [[servers]] of a file of ours."""
+    """Return the [mcp_servers] of Codex, the [[mcp_servers]] of Vibe, or the [[servers]] of a file of ours."""
     tables = load_toml(text, source)
-    entries = tables.get("mcp_servers", {})
     own = tables.get("servers", [])
     named = {str(entry.get("name")): entry for entry in own if isinstance(entry, dict)} if isinstance(own, list) else {}
-    entries = {**named, **(entries if isinstance(entries, dict) else {})}
-    return ForeignFile("mcp_servers", entries, {}, frozenset())
+    found = find_entries({key: value for key, value in tables.items() if key != "servers"}, may_be_bare=False)
+    found = found or ForeignFile("mcp_servers", {}, {}, frozenset())
+    return found._replace(entries={**named, **found.entries}) if named else found

@@ -29,6 +29,7 @@ _DIRECTORY_NAME = "trust"
 _IGNORED_FIELDS = (
     *("env", "headers", "oauth", "cwd", "source", "origin", "replaces", "place", "trust", "enabled"),
     *("instructions", "tools_allow", "tools_deny", "log_level", "original_name", "not_obeyed"),
+    *("kept_off", "ignored_keys"),
     *("timeout_s", "tool_timeouts", "connect_s", "ping_s", "idle_s"),
 )
 """Fields that may change without invalidating the acceptance; of env, headers and oauth the names are compared."""

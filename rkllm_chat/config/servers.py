@@ -17,7 +17,7 @@ from typing import Any, Literal
 from ..core.errors import ConfigError, ServerNotFoundError
 from ..core.programs import PACKAGE_RUNNERS, PROGRAM_NAME
 from ..core.strict_json import build_object as build_unique_object
-from .foreign_entries import ForeignFile, find_entries, translate_entry
+from .foreign_entries import ForeignFile, Translation, find_entries, find_listed_entries, translate_entry
 from .oauth import OAuth, find_oauth_error
 from .trust_rules import Decision, Origin, decide, inherits
 from .value_checks import (
@@ -83,13 +83,17 @@ class ServerConfig:
             that are known to have less than 2 billion parameters, nor for a context window below 8192 tokens.
         tools_allow: Names of the tools to use, or patterns such as "get_*"; empty for all.
         tools_deny: Names of the tools to leave out, or patterns.
+        ignored_keys: Keys of another program's entry that are not understood and may be restrictions, in spite of which
+            the server is used; `mcp enable` writes them.
         source: File that defines the server.
         origin: Whose file that is. A project's server needs the user's acceptance, and its variables are not expanded
             before (`expand_server`).
         replaces: The file of the user's own server of the same name that a project's server replaces.
         place: Place of the entry in its file, such as "servers[0]".
         original_name: The name as the file has it, if no server can have that name and `name` was made of it.
-        not_obeyed: What the entry of another program allows beyond our rules, as text; it is shown and has no effect.
+        not_obeyed: What the entry of another program allows beyond our rules, and what is not understood, as text: it
+            is shown and has no effect.
+        kept_off: Places of keys that are not understood and may be restrictions: because of them the server is off.
     """
 
     name: str
@@ -117,12 +121,14 @@ class ServerConfig:
     instructions: bool | None = None
     tools_allow: tuple[str, ...] = ()
     tools_deny: tuple[str, ...] = ()
+    ignored_keys: tuple[str, ...] = ()
     source: str = ""
     origin: Origin = Origin.USER
     replaces: str = ""
     place: str = field(default="", compare=False)
     original_name: str = ""
     not_obeyed: tuple[str, ...] = ()
+    kept_off: tuple[str, ...] = ()
 
     def get_timeout_s(self, tool: str) -> float:
         """Return the timeout of a call of this tool."""
@@ -177,7 +183,7 @@ class SkippedServer:
         return ConfigError(text, self.hint, path=self.source, line=self.line or None, server=self.name)
 
 
-_NOT_WRITTEN = ("source", "origin", "replaces", "place", "original_name", "not_obeyed")
+_NOT_WRITTEN = ("source", "origin", "replaces", "place", "original_name", "not_obeyed", "kept_off")
 SERVER_KEYS = tuple(entry.name for entry in fields(ServerConfig) if entry.name not in _NOT_WRITTEN)
 """Keys of an entry."""
 BOARD_SERVER = ServerConfig(
@@ -195,6 +201,9 @@ def read_toml_tables(text: str, source: str) -> dict[str, Any]:
     """Parse a TOML file; only the names of its tables are validated."""
     check_size(text, source)
     tables = load_toml(text, source)
+    if "mcp_servers" in tables and "servers" not in tables:
+        hint = f"rkllm-chat mcp import {source} adds its servers to your own configuration."
+        raise ConfigError(f"{source} is a file of another program.", hint, path=source)
     check_keys(tables, _ROOT_TABLES, source, "")
     return tables
 
@@ -249,7 +258,7 @@ def read_json_servers(
     if root == {}:
         return []
     may_be_bare = origin not in (Origin.PROJECT, Origin.OTHER_PROGRAM)
-    file = find_entries(root, may_be_bare) if isinstance(root, dict) else None
+    file = find_entries(root, may_be_bare) if isinstance(root, dict) else find_listed_entries(root)
     if file is None:
         hint = 'Try {"mcpServers": {"name": {"command": "..."}}}.'
         error = ConfigError(f'{source}: no "mcpServers" object.', hint, path=source)
@@ -326,10 +335,13 @@ class _EntryDecoder:
         try:
             if repeated := _find_repeated_key(entry):
                 raise ConfigError(f'{self._source}: {place}: the key "{repeated}" occurs twice in one object.')
-            table, not_obeyed = translate_entry(name, entry, file, self._source) if file else (entry, ())
+            table, not_obeyed, kept_off = (
+                translate_entry(name, entry, file, self._source) if file else Translation(entry, ())
+            )
             if file:
                 table = {**{key: value for key, value in table.items() if key in SERVER_KEYS}, "name": slug}
-            server = replace(decode_server(table, self._source, place, self._origin), not_obeyed=not_obeyed)
+            server = decode_server(table, self._source, place, self._origin)
+            server = replace(server, not_obeyed=not_obeyed, kept_off=kept_off)
             if server.name in names:
                 text = f'{self._source}: two servers have the name "{server.name}".'
                 raise ConfigError(text, path=self._source)

@@ -119,7 +119,7 @@ RULES: dict[str, dict[str, Rule]] = {
         **_each(_ASKED, "name", "command", "args", "env", "cwd", "url", "headers", "allow_insecure", "oauth"),
         **_each(_ASKED, "transport", "sandbox", "write", "network", "roots"),
         **_each(_ALLOWED, "timeout_s", "tool_timeouts", "connect_s", "ping_s", "idle_s", "log_level", "enabled"),
-        **_each(_ALLOWED, "instructions", "tools_allow", "tools_deny"),
+        **_each(_ALLOWED, "instructions", "tools_allow", "tools_deny", "ignored_keys"),
         "trust": Rule(Decision.ALLOWED, '`"ask"` or `"off"`', lambda value, _: value != "trusted"),
     },
 }

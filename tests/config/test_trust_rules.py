@@ -122,6 +122,7 @@ SERVER_VALUES: dict[str, tuple[dict[str, Any], Any]] = {
     "instructions": (ENTRY, False),
     "tools_allow": (ENTRY, ["a"]),
     "tools_deny": (ENTRY, ["a"]),
+    "ignored_keys": (ENTRY, ["a"]),
 }
 ROWS = [(table, key) for table, keys in VALUES.items() for key in keys]
 

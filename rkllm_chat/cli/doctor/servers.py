@@ -31,7 +31,7 @@ def check_servers(board: Board) -> Iterator[Finding]:
     trust_store = TrustStore(str(state_folder(board.environment)))
     for server in board.settings.servers:
         for freedom in server.not_obeyed:
-            advice = "The [policy] table and trust decide which calls run without a question."
+            advice = "See docs/mcp-files.md. Which calls run without a question, [policy] and trust decide."
             yield warn(f'"{freedom}" of {server.source} has no effect here', advice, f"server {server.name}")
         yield replace(_check_server(board, server, trust_store), name=f"server {server.name}")
 
@@ -42,7 +42,7 @@ def _check_server(board: Board, server: ServerConfig, trust_store: TrustStore) -
     except ConfigError as error:
         return warn(error.message, error.hint)
     if not server.enabled:
-        return ok("disabled")
+        return warn("disabled", f"rkllm-chat mcp enable {server.name}") if server.kept_off else ok("disabled")
     if server.url:
         return ok("remote, not contacted")
     if server.cwd and not board.map_path(server.cwd).is_dir():

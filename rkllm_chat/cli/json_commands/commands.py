@@ -358,7 +358,8 @@ def prepare_server(found: FoundServers, name: str, options: Options, invocation:
     if not is_enabled(server):
         raise UsageError(
             f'The server "{name}" is disabled in {server.source}.',
-            f"rkllm-chat mcp enable {name} enables it.",
+            (f"Not understood: {', '.join(server.kept_off)}. " if server.kept_off else "")
+            + f"rkllm-chat mcp enable {name} enables it.",
             server=name,
         )
     server = check_start(TrustStore(find_state_folder()), server)

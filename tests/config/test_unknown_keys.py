@@ -1,0 +1,141 @@
+"""What an entry of another program takes away: it is read or named; what may be a restriction keeps it off.
+
+The rows are written after the documentation of the programs that they name; names and values are made up.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rkllm_chat.config.loader import load_settings
+from rkllm_chat.config.settings import ServerConfig
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+START: dict[str, Any] = {"command": "/usr/bin/python3", "args": ["-c", "pass"]}
+ENVIRONMENT = {"HOME": "/home/me", "PATH": "/usr/bin", "GH_TOKEN": "gh", "COPILOT_MCP_KEY": "cm"}
+OFF, NAMED_OFF = {"enabled": False}, "may be a restriction"
+
+
+def entry(**more: Any) -> dict[str, Any]:
+    return {"mcpServers": {"a": {**START, **more}}}
+
+
+def beside(**more: Any) -> dict[str, Any]:
+    return {"mcpServers": {"a": START, "b": START}, **more}
+
+
+ONLY, WITHOUT = {"tools_allow": ("read",)}, {"tools_deny": ("rm",)}
+# program -> file, values of server a that are no defaults, a part of what is named
+READ: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+    "Jan": (entry(active=False, official=True), OFF, ""),
+    "DeepChat": (entry(disable=True, icons="x", descriptions="x"), OFF, ""),
+    "DeepChat, all off": (beside(mcpEnabled=False), OFF, ""),
+    "5ire": (entry(isActive="no"), OFF, ""),
+    "mcpproxy-go": (entry(enabled=True, quarantined=True, working_dir="/tmp"), {**OFF, "cwd": "/tmp"}, ""),
+    "AnythingLLM": (entry(anythingllm={"autoStart": False, "suppressedTools": ["rm"]}), {**OFF, **WITHOUT}, ""),
+    "LiteLLM": (entry(allowed_tools=["read"], disallowed_tools=["rm"]), {**ONLY, **WITHOUT}, ""),
+    "Hermes": (entry(tools={"include": ["read"], "exclude": ["rm"]}, connect_timeout=7),
+               {**ONLY, **WITHOUT, "connect_s": 7.0}, ""),
+    "mcp-agent": (entry(allowed_tools=["read"], read_timeout_seconds=9), {**ONLY, "timeout_s": 9.0}, ""),
+    "mcp-proxy": (entry(options={"toolFilter": {"mode": "block", "list": ["rm"]}}), WITHOUT, ""),
+    "mcp-proxy, allow": (entry(options={"toolFilter": {"mode": "allow", "list": ["read"]}}), ONLY, ""),
+    "nanobot": (entry(enabledTools=["read"], toolTimeout=5), {**ONLY, "timeout_s": 5.0}, ""),
+    "Anthropic's API": (entry(tool_configuration={"enabled": True, "allowed_tools": ["read"]}), ONLY, ""),
+    "OpenAI's API": (entry(allowed_tools={"tool_names": ["read"]}, require_approval="always"), ONLY, "approval"),
+    "Roo, Kilo": (entry(disabledTools=["rm"], alwaysAllow=["read"]), WITHOUT, "alwaysAllow: read"),
+    "a switch for each tool": (entry(tools={"read": True, "rm": False}), WITHOUT, ""),
+    "a table for each tool": (entry(tools={"rm": {"enabled": False}, "ls": {"approval_mode": "x"}}), WITHOUT, ""),
+    "opencode, all but": (entry(tools={"*": False, "read": True}), ONLY, ""),
+    "opencode, beside": (beside(tools={"a_rm": False, "b*": False}), WITHOUT, ""),
+    "a text of names": (entry(excludeTools="rm, mv"), {"tools_deny": ("rm", "mv")}, ""),
+    "two lists": (entry(includeTools=["read", "list"], enabled_tools=["read"]), ONLY, ""),
+    "Claude Code, deny": (beside(permissions={"deny": ["mcp__a__rm", "Bash"], "allow": ["mcp__a"]}), WITHOUT, ""),
+    "Claude Code, switches": (beside(disabledMcpjsonServers=["a"]), OFF, ""),
+    "Claude Code, enabled": (beside(enabledMcpjsonServers=["b"]), OFF, ""),
+    "Claude Code, managed": (beside(deniedMcpServers=[{"serverName": "a"}]), OFF, ""),
+    "Gemini CLI": (beside(mcp={"excluded": ["a"]}), OFF, ""),
+    "JetBrains": (entry(workingDirectory="/tmp"), {"cwd": "/tmp"}, ""),
+    "oterm": ({"mcpServers": {"a": {"url": "http://127.0.0.1:9/", "auth": {"type": "bearer", "token": "t"}}}},
+              {"headers": {"Authorization": "Bearer t"}}, ""),
+    "LiteLLM, login": ({"mcp_servers": {"a": {"url": "http://127.0.0.1:9/", "auth_type": "bearer", "auth_value": "t"}}},
+                       {"headers": {"Authorization": "Bearer t"}}, ""),
+    "Copilot": (entry(env={"KEY": "COPILOT_MCP_KEY"}), {"env": {"KEY": "cm"}}, ""),
+    "the path of a shell": (entry(env={"PATH": "/opt/bin:$PATH"}), {"env": {"PATH": "/opt/bin:/usr/bin"}}, ""),
+    "mcphub": ({**entry(env={"GH_TOKEN": None, "NONE": ""}), "nativeMCPServers": {}},
+               {"env": {"GH_TOKEN": "gh", "NONE": ""}}, ""),
+    "another null": (entry(env={"GH_TOKEN": None}), {}, "env.GH_TOKEN: null"),
+    "a template": (entry(env={"USER_ID": "{{USER_ID}}"}), {"env": {"USER_ID": "{{USER_ID}}"}}, "{{USER_ID}} is passed"),
+    "a placeholder": (entry(env={"K": "<YOUR_KEY>"}), {"env": {"K": "<YOUR_KEY>"}}, "<YOUR_KEY> looks like"),
+    "a URL as command": ({"mcpServers": {"a": {"command": "http://127.0.0.1:9/"}}}, {"url": "http://127.0.0.1:9/"}, ""),
+    "VS Code's sandbox": (entry(sandboxEnabled=True, sandbox={"network": {}}), {"sandbox": "on"}, "our own sandbox"),
+    # not understood
+    "a comment": (entry(_comment="x", **{"//": "y"}, description="z"), {}, ""),
+    "something else": (entry(restartOnExit=True, retries={"max": 3}), {}, "retries.max (not understood)"),
+    "a limit": (entry(rateLimit=3), OFF, NAMED_OFF),
+    "a guard": (entry(guardrails={"blockedPaths": ["/etc"]}), OFF, f"blockedPaths (not understood, {NAMED_OFF}"),
+    "parameters": (entry(allowed_params={"read": ["path"]}), OFF, NAMED_OFF),
+    "read only": (entry(readOnly=True), OFF, NAMED_OFF),
+    "not read only": (entry(readOnly=False, exposeResources=True), {}, "readOnly (not understood)"),
+    "Hermes, resources": (entry(tools={"resourcesEnabled": {"deep": {"denied": 1}}}), OFF, NAMED_OFF),
+    "a rule beside": (beside(policies={"restricted": ["a"]}), OFF, "policies.restricted"),
+    "a list of no names": (entry(disabledTools=[{"id": 1}]), OFF, NAMED_OFF),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("program", READ)
+def test_what_an_entry_takes_away_is_read_or_named(program: str, tmp_path: Path) -> None:
+    root, values, named = READ[program]
+    path = tmp_path / "given.json"
+    path.write_text(json.dumps(root), encoding="utf-8")
+    settings = load_settings(str(path), ENVIRONMENT)
+    assert settings.skipped == ()
+    [server] = [one for one in settings.servers if one.name == "a"]
+    plain = {} if "url" in values or server.url else {"command": START["command"], "args": tuple(START["args"])}
+    default, ignored = ServerConfig("a"), ("name", "source", "origin", "place", "not_obeyed", "kept_off")
+    found = {key: value for key, value in vars(server).items() if value != getattr(default, key) and key not in ignored}
+    assert {key: found[key] for key in found if key != "url" or "url" in values} == {**plain, **values}
+    said = "; ".join(server.not_obeyed)
+    assert named in said and bool(named) is bool(said), said
+
+
+def test_the_user_can_use_a_server_in_spite_of_what_is_not_understood(program: Run, folder: Path) -> None:
+    """Every list says why it is off; enabling it names the keys in its entry, and one that is added later counts."""
+    path = folder / "given.json"
+    path.write_text(json.dumps(entry(active=True, rateLimit=3)), encoding="utf-8")
+    options = ("--config", "given.json")
+    why = "rateLimit (not understood, may be a restriction: the server is off until mcp enable)"
+    listed = json.loads(program("list-servers", *options).stdout)["result"][0]
+    assert (listed["enabled"], listed["not_obeyed"]) == (False, [why])
+    assert why in program("mcp", "list", *options).stdout and why in program("doctor", *options, code=None).stdout
+    assert why in program("mcp", "import", "given.json", "--dry-run").stdout
+    refused = json.loads(program("call-tool", "a.x", *options, code=1).stdout)["error"]
+    assert "Not understood: rateLimit" in json.dumps(refused)
+    program("mcp", "enable", "a", *options)
+    written = json.loads(path.read_text(encoding="utf-8"))["mcpServers"]["a"]
+    assert (written["active"], written["ignored_keys"]) == (True, ["rateLimit"])
+    listed = json.loads(program("list-servers", *options).stdout)["result"][0]
+    assert (listed["enabled"], listed["not_obeyed"]) == (True, ["rateLimit (not understood)"])
+    path.write_text(json.dumps({"mcpServers": {"a": {**written, "blocklist": ["x"]}}}), encoding="utf-8")
+    assert not json.loads(program("list-servers", *options).stdout)["result"][0]["enabled"]
+    program("mcp", "disable", "a", *options)
+    program("mcp", "import", "given.json", "--yes")
+    assert not json.loads(program("list-servers").stdout)["result"][0]["enabled"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("codex.toml", 'model = "o"\n[mcp_servers.a]\ncommand = "x"\n', "mcp import codex.toml"),
+        ("typo.json", '{"mcpServers": {"a": {"comand": "x"}}}', 'Did you mean "command"?'),
+        ("switch.json", '{"mcpServers": {"a": {"command": "x", "disabled": "maybe"}}}', "must be true or false"),
+    ],
+)
+def test_what_cannot_be_used_says_what_to_do(name: str, text: str, message: str, program: Run, folder: Path) -> None:
+    (folder / name).write_text(text, encoding="utf-8")
+    assert message in program("call-tool", "a.x", "--config", name, code=1).stdout.replace('\\"', '"')
