@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from rkllm_chat.backends.llama.backend import LlamaBackend
-from rkllm_chat.backends.llama.cores import count_cores, find_big_cores, read_cpu_quota
+from rkllm_chat.backends.llama.cores import count_cores, count_free_threads, find_big_cores, read_cpu_quota
 from rkllm_chat.backends.llama.engine import load_engine
 from rkllm_chat.config.settings import Generation
 from rkllm_chat.core.messages import Message
@@ -52,6 +52,27 @@ def test_the_big_cluster_is_found_by_the_capacity_of_its_cores(tmp_path: Path) -
     # an RK3588 whose big clusters are rated differently; a chip with six big cores and an offline one
     assert find_big_cores(write_capacities(tmp_path / "a", *4 * ["530"], *2 * ["1010"], *2 * ["1024"])) == (4, 5, 6, 7)
     assert find_big_cores(write_capacities(tmp_path / "b", "", "300", *6 * ["1024"])) == (2, 3, 4, 5, 6, 7)
+
+
+@pytest.mark.parametrize(
+    ("loadavg", "most", "cores", "free"),
+    [
+        ("0.10 0.20 0.30 1/300 4711", 2, 2, 2),
+        ("2.00 2.00 2.00 3/300 4711", 2, 2, 2),  # so does a reply of our own
+        ("2.60 2.00 2.00 1/300 4711", 2, 2, 2),  # the load is over
+        ("2.60 2.00 2.00 2/300 4711", 2, 2, 1),
+        ("17.50 9.00 3.00 18/300 4711", 2, 2, 1),
+        ("9.00 9.00 3.00 4/300 4711", 4, 8, 4),  # the small cores are free for the others
+        ("9.00 9.00 3.00 7/300 4711", 4, 8, 2),
+        ("9.00 9.00 3.00 30/300 4711", 4, 8, 1),
+    ],
+)
+def test_where_others_run_there_are_fewer_threads(
+    tmp_path: Path, loadavg: str, most: int, cores: int, free: int
+) -> None:
+    root = write_files(tmp_path, {"proc/loadavg": loadavg})
+    assert count_free_threads(most, root, cores) == free
+    assert count_free_threads(most, tmp_path / "macos", cores) == most
 
 
 def test_hyperthreads_of_one_core_are_counted_once(tmp_path: Path) -> None:

@@ -68,6 +68,10 @@ class AbortableLlama(llama_cpp.Llama):  # type: ignore[misc]  # the package's ty
         """
         self._callback = callback
 
+    def use_threads(self, number: int) -> None:
+        """Evaluate with so many threads from now on, or fewer where a batch is set to fewer."""
+        self._ctx.set_n_threads(min(number, self.n_threads), min(number, self.n_threads_batch))
+
     def eval(self, tokens: Sequence[int]) -> None:
         """Evaluate a prompt or a token.
 

@@ -34,7 +34,7 @@ from ..shared.prompt_tokens import PromptTokenizer, common_prefix
 from ..shared.stop_sequences import end_reply
 from ..shared.thread_stream import Emit, PrefillRequest, stream_from_thread, unloaded
 from .context_size import fit_context
-from .cores import bind_thread, choose_cores, count_threads
+from .cores import bind_thread, choose_cores, count_free_threads, count_threads
 from .embedder import LlamaEmbedder
 from .engine import (
     BATCH_TOKENS,
@@ -274,6 +274,7 @@ class LlamaBackend:
             self._stop = stop
             self.is_running = True
             try:
+                self._engine.use_threads(count_free_threads(self.decode_threads))
                 compute(emit)
             except RuntimeError as error:
                 if not self._stop.is_set():

@@ -3,6 +3,9 @@
 Decode is bound by memory, and each step waits for its slowest thread: a second thread on a core that has two only
 competes for it, and on an RK3588 all eight cores are slower than the four big ones. llama-cpp-python takes half of the
 logical cores instead, which without hyperthreading leaves half of the machine idle.
+
+Where others run too, a thread that waits for its turn keeps the others waiting at each of the hundreds of barriers of a
+step, and they wait by spinning: only as many threads are used as cores are free.
 """
 
 from __future__ import annotations
@@ -10,9 +13,12 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
+
+from ...core.hardware import read_load
 
 _CPUS = "sys/devices/system/cpu"
 _SIBLINGS = ("core_cpus_list", "thread_siblings_list")
@@ -20,6 +26,8 @@ _SIBLINGS = ("core_cpus_list", "thread_siblings_list")
 _X86_BIG_CORES = "sys/devices/cpu_core/cpus"
 _MIN_SHARE = 0.75
 """Cores with at least this share of the highest capacity are big; an A55 beside an A76 has about half."""
+_SAMPLES, _SAMPLE_S = 5, 0.002
+"""How often it is counted who is running: the fewest count, because many a thread runs for a moment only."""
 _MACOS_CORES = ("hw.perflevel0.physicalcpu", "hw.physicalcpu")
 """Of the fastest kind, where there are kinds; of all."""
 
@@ -93,6 +101,31 @@ def count_threads(cores: tuple[int, ...] = ()) -> int:
 
     count = len(cores) or _count_macos_cores() or count_cores(allowed=_find_allowed())
     return max(1, int(min(count, multiprocessing.cpu_count(), read_cpu_quota())))
+
+
+def count_free_threads(most: int, root: Path = Path("/"), cores: int = os.cpu_count() or 1) -> int:
+    """Return how many threads find a core of their own now, at least one; the calling thread is one of them.
+
+    Qwen2.5-Coder 0.5B on two cores with a load of 16 to 21, interleaved, median of 5: with one thread instead of two a
+    token takes 0.04 of the time and 0.05 of the CPU time, a prompt 0.24 and 0.31.
+
+    Args:
+        most: How many threads are fastest on an idle machine.
+        root: Root of the examined file system.
+        cores: Number of logical cores of the machine.
+    """
+    load = read_load(root)
+    if load is None or load[0] <= cores:  # what runs for a moment is no load
+        return most
+    others = min(_count_others(root, number) for number in range(_SAMPLES))
+    return max(1, min(most, cores - others))
+
+
+def _count_others(root: Path, number: int) -> int:
+    """Return how many other threads run or wait for a core now (Linux, proc(5), loadavg), after a pause."""
+    time.sleep(_SAMPLE_S if number else 0)
+    running = _read(root / "proc/loadavg").split()[3].partition("/")[0]
+    return int(running) - 1
 
 
 def _find_allowed() -> frozenset[int] | None:
