@@ -301,6 +301,7 @@ def make_scanner(
         thought_ending=[FORMATS[row] for row in rows if FORMATS[row].call_ends_thought],
         writes_unmarked=writes_unmarked,
         offered=_list_offered(tools),
+        stripped=[FORMATS[row] for row in accepts if row in FORMATS],
     )
 
 

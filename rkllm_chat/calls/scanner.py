@@ -35,6 +35,7 @@ from .formats import (
     select_formats,
 )
 from .formats.common import FENCE, NO_END, add_repairs, unreadable_call
+from .formats.json_calls import SEPARATORS
 from .formats.unmarked import (
     FIRST_CHARS,
     may_be_unknown_tool,
@@ -98,6 +99,7 @@ class Scanner:
         thought_ending: Iterable[Format] = (),
         writes_unmarked: bool = False,
         offered: Mapping[str, bool] | None = None,
+        stripped: Iterable[Format] = (),
     ) -> None:
         """Create a scanner for one reply.
 
@@ -112,13 +114,14 @@ class Scanner:
             writes_unmarked: Whether a call without a marker may follow prose, if it ends the reply.
             offered: Maps the names of the offered tools to whether they need arguments. With it, a reply that only
                 names one, or that only calls a tool that there is not, is reported.
+            stripped: The formats of the model's family, whose control tokens may have been removed.
         """
         self._formats = tuple(formats)
         self._thought_ending = tuple(thought_ending)
         self._headings = headings
         self._writes_unmarked = writes_unmarked
         self._offered = offered or {}
-        self._lexicon = _lexicon_of(self._formats, writes_unmarked)
+        self._lexicon = _lexicon_of(self._formats, writes_unmarked, tuple(stripped))
         self._context = ReadContext(
             *(is_known, parameters_of, self._lexicon.ordered_openers, self._lexicon.turn_ends, self._lexicon.closers)
         )
@@ -180,6 +183,7 @@ class Scanner:
             again = yield from self._reader.peek_literal(tuple(lexicon.thoughts))
             self._reader.take(len(again))
             yield from self._read_thought(tuple(lexicon.thoughts.values()))
+        yield from self._read_stripped_thought()
         while marker:
             if self._is_fresh and (yield from self._read_beginning()):
                 continue
@@ -189,7 +193,25 @@ class Scanner:
             yield from self._read_marked(self._match_shorter_marker(marker))
         self._find_call_in_thought()
         if self._offered and not self._calls:
-            self._events += describe_calls("".join(self._texts)[-_MAX_THOUGHT_LENGTH:], self._context)
+            self._events += self._describe_calls()
+
+    def _read_stripped_thought(self) -> Parsing[None]:
+        """Read a thought at the beginning of the reply whose markers were removed."""
+        reader, thoughts = self._reader, self._lexicon.stripped_thoughts
+        begin = (yield from reader.peek_literal(tuple(thoughts))) if thoughts else ""
+        if not begin:
+            return
+        reader.take(len(begin))
+        if not thoughts[begin]:
+            return
+        if (yield from reader.is_at_end()) or not reader.text[reader.at].isupper():
+            reader.unread(begin)  # an answer that begins with the word
+            return
+        end = yield from self._emit_until(Thought, compile_markers(thoughts[begin]))
+        self._is_in_thought = not end
+        if not end.endswith("final"):
+            reader.unread(end.removeprefix("assistant"))
+        self._begin_afresh("")
 
     def _read_marked(self, mark: str) -> Parsing[None]:
         lexicon = self._lexicon
@@ -200,6 +222,10 @@ class Scanner:
             is_call = not self._is_quoted() and (yield from self._try(opener, lexicon.openers[mark]))
             if not is_call and mark not in lexicon.controls:
                 self._emit(Text, opener)
+        elif mark in lexicon.stripped:
+            self._reader.unread(mark)
+            if self._is_quoted() or not (yield from self._try("", lexicon.stripped[mark])):
+                self._emit(Text, self._reader.take(len(mark)))
         elif mark in lexicon.controls:
             yield from self._drop(mark)
         elif mark and not (self._writes_unmarked and (yield from self._read_last_call(mark))):
@@ -236,10 +262,18 @@ class Scanner:
         if mark not in _UNMARKED_BEGINNINGS or self._blank_line() is None:
             return False
         self._reader.unread(mark)
-        if (yield from self._try("", self._read_to_end)):
+        if (yield from self._try("", self._read_only_call)):
             return True
         self._reader.take(len(mark))
         return False
+
+    def _read_only_call(self, reader: Reader, context: ReadContext) -> Parsing[ParsedCalls]:
+        """Read the calls that end the reply; if the text before shows calls too, all of them are only described."""
+        parsed = yield from self._read_to_end(reader, context)
+        return None if parsed and self._offered and self._describe_calls() else parsed
+
+    def _describe_calls(self) -> list[CallDescribed | CallUnreadable]:
+        return describe_calls("".join(self._texts)[-_MAX_THOUGHT_LENGTH:], self._context)
 
     def _read_beginning(self) -> Parsing[bool]:
         """Read what only the start of a reply or the end of a call allows: an unmarked call, a redundant end marker."""
@@ -258,6 +292,8 @@ class Scanner:
         if self._offered and not self._calls and (yield from self._try("", self._read_name_alone)):
             return True
         char = reader.text[reader.at : reader.at + 1]
+        if char in SEPARATORS and (yield from self._try("", self._read_separated)):
+            return True
         for read in lexicon.bare:
             if char not in FIRST_CHARS.get(read, char):
                 continue
@@ -353,6 +389,12 @@ class Scanner:
 
     def _read_name_alone(self, reader: Reader, _context: ReadContext) -> Parsing[ParsedCalls]:
         return (yield from read_name_alone(reader, self._offered))
+
+    def _read_separated(self, reader: Reader, context: ReadContext) -> Parsing[ParsedCalls]:
+        """Read a call behind what separates it from another one."""
+        reader.take(1)
+        yield from reader.skip_space()
+        return (yield from self._read_bare_json(reader, context))
 
     def _read_bare_json(
         self, reader: Reader, context: ReadContext, fence: tuple[str, ...] = ()
@@ -517,9 +559,12 @@ class Scanner:
 
 
 class _Lexicon:
-    """The markers of a set of formats and what each of them begins; with brackets, if they may begin a last call."""
+    """The markers of a set of formats and what each of them begins.
 
-    def __init__(self, formats: Sequence[Format], with_brackets: bool) -> None:
+    With brackets, if they may begin a last call, and with what is left of the calls of `stripped` formats.
+    """
+
+    def __init__(self, formats: Sequence[Format], with_brackets: bool, stripped: Sequence[Format]) -> None:
         wrappers: dict[str, list[Wrapper]] = {}
         self.thoughts: dict[str, str] = dict(THINK_TAGS)
         for format_ in formats:
@@ -536,17 +581,21 @@ class _Lexicon:
         self.results = tuple(
             dict.fromkeys((*TURN_OPENERS, *(mark for format_ in formats for mark in format_.result_openers)))
         )
-        self.bare = tuple(dict.fromkeys(read for format_ in formats for read in format_.unmarked_readers))
+        remnants = [format_.stripped_call for format_ in stripped if format_.stripped_call]
+        self.stripped = {one.prefix: one.read for one in remnants if one.prefix}
+        self.stripped_thoughts = {word: ends for one in stripped for word, ends in one.stripped_thoughts.items()}
+        bare = dict.fromkeys(read for format_ in formats for read in format_.unmarked_readers)
+        self.bare = (*bare, *(one.read for one in remnants if not one.prefix))
         self.ordered_openers = tuple(sorted(self.openers, key=len, reverse=True))
         self.marked = Markers((*self.openers, *self.thoughts, *self.controls))
         self.turn_ends = Markers((*_TOKEN_PREFIXES, *self.controls, *_FENCES, "{", "["))
         quotes = (*_FENCES, "`", _QUOTED_LINE, *(_UNMARKED_BEGINNINGS if with_brackets else ()))
-        self.markers = Markers((*self.marked.literals, *quotes))
+        self.markers = Markers((*self.marked.literals, *quotes, *self.stripped))
 
 
 @cache
-def _lexicon_of(formats: tuple[Format, ...], with_brackets: bool) -> _Lexicon:
-    return _Lexicon(formats, with_brackets)
+def _lexicon_of(formats: tuple[Format, ...], with_brackets: bool, stripped: tuple[Format, ...]) -> _Lexicon:
+    return _Lexicon(formats, with_brackets, stripped)
 
 
 @lru_cache(64)

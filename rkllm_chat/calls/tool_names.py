@@ -3,7 +3,8 @@
 Accepted spellings: `server__tool`, `server.tool`, `server/tool`, `server:tool`, `server_tool`, and the bare name if
 only one server has it, also without what it has up to its last dot; also with blanks or quotes around it, and with the
 prefix `functions.`, `tools.` or `mcp__` that some models are trained to write. If no tool has exactly that name,
-the bare name may differ in case and punctuation (`Get Time` for `get_time`).
+the bare name may differ in case and punctuation (`Get Time` for `get_time`), or follow a namespace that no server or
+tool has (`default_api.get_time`). A control token behind a name is no part of it.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from .schema.resolve import properties_of, required_of
 
 NAME_SEPARATORS = ("__", ".", "/", ":", "_")
 _PREFIXES = ("functions.", "tools.", "mcp__")
+_NAMESPACE_END = re.compile(r"::|[.:/]")
+_CONTROL_TOKEN = re.compile(r"<[|｜]")
 _QUOTES = " \t\r\n\"'`“”‘’「」"
 MORE, DESCRIBE = "more", "describe_tool"
 _BUILTIN_NAMES = (MORE, DESCRIBE)
@@ -56,12 +59,24 @@ def find_tools(name: str, tools: Iterable[Tool]) -> list[Tool]:
     wins over the name without quotes and prefix, and that over one that differs in case or punctuation.
     """
     candidates = list(tools)
-    plain = name.strip(_QUOTES)
+    plain = _CONTROL_TOKEN.split(name, maxsplit=1)[0].strip(_QUOTES)
     stripped = [plain.removeprefix(prefix) for prefix in _PREFIXES if plain.startswith(prefix)]
     first, _, second = plain.partition(".")
     stripped += [first] * (first == second)  # a recipient of Muse, for a tool without a namespace
     exact = (_find_exact(spelled, candidates) for spelled in (name, plain, *stripped))
-    return next(filter(None, exact), None) or list(_folded(candidates).get(_fold(plain), ()))
+    found = next(filter(None, exact), None) or list(_folded(candidates).get(_fold(plain), ()))
+    return found or _find_behind_namespace(plain, candidates)
+
+
+def _find_behind_namespace(name: str, tools: Sequence[Tool]) -> list[Tool]:
+    """Return the tools whose bare name follows a namespace that the model made up: `google:mcp:f`, `default_api.f`."""
+    taken = {part.casefold() for tool in tools for part in (tool.server, tool.name)}
+    for match in _NAMESPACE_END.finditer(name):
+        parts = re.split(_NAMESPACE_END, name[: match.start()])
+        bare = [tool for tool in tools if tool.name == name[match.end() :]]
+        if bare and taken.isdisjoint(part.casefold() for part in parts):
+            return bare
+    return []
 
 
 def find_by_arguments(name: str, arguments: Collection[str], tools: Iterable[Tool]) -> list[Tool]:

@@ -36,8 +36,21 @@ def test_every_accepted_spelling_means_the_tool() -> None:
 def test_any_other_name_means_no_tool() -> None:
     near = ("", '""', "_", "tide", "get_tides", "get_tide.functions")
     server = ("sea", "sea-get_tide", "land__get_tide")
-    prefix = ("functions.", "functions", "functions.functions.get_tide", "function.get_tide")
-    assert [name for name in (*near, *server, *prefix) if find_tools(name, TOOLS)] == []
+    prefix = ("functions.", "functions", "beta.get_tide", "made.up.alpha::get_tide", "status.get_tide", "land::search")
+    assert [name for name in (*near, *server, *prefix) if find_tools(name, TOOLS) == [TIDE]] == []
+
+
+def test_a_namespace_that_no_server_has_is_no_part_of_a_name_and_nor_is_a_control_token() -> None:
+    made_up = (
+        "google:mcp:get_tide",
+        "default_api.get_tide",
+        "functions::get_tide",
+        "function.get_tide",
+        "a/b.get_tide",
+    )
+    tokens = ("get_tide<|channel|>commentary", "functions.get_tide<|constrain|>json", "get_tide<｜tool▁sep｜>")
+    assert [name for name in (*made_up, *tokens) if find_tools(name, TOOLS) != [TIDE]] == []
+    assert find_tools("default_api.search", TOOLS) == find_tools("search", TOOLS) != []
 
 
 def test_a_name_as_it_stands_wins_over_one_that_differs_in_case_or_punctuation() -> None:

@@ -320,7 +320,7 @@ def read_unreadable(reader: Reader, context: ReadContext, closers: tuple[str, ..
         if not words or not context.is_known(words[0]) or is_sentence:
             return None
         reader.commit()
-        yield from _skip_to_end(reader)
+        yield from skip_to_end(reader)
     return unreadable_call("bad_json", "What stands between the markers is not a call in a known form.")
 
 
@@ -337,7 +337,8 @@ def _peek_block(reader: Reader, closers: tuple[str, ...]) -> Parsing[tuple[str, 
         yield None
 
 
-def _skip_to_end(reader: Reader) -> Parsing[None]:
+def skip_to_end(reader: Reader) -> Parsing[None]:
+    """Consume the rest of the reply."""
     try:
         while True:
             reader.take_to(len(reader.text))

@@ -11,6 +11,7 @@ from .bodies import Wrapper, as_body, body_of
 from .common import BodyReader
 from .layout import Arguments, Layout
 from .named_calls import alone_reader
+from .stripped import StrippedCall, strip_layout
 from .tag_syntax import TagSyntax
 from .tagged_calls import group_body, tag_reader
 
@@ -43,6 +44,8 @@ class Format:
         unmarked_readers: Readers of calls without any marker.
         is_prose: Whether an opener may occur in ordinary text, so that only models of the family are listened to.
         call_ends_thought: Whether a call at the end of a thought that is never closed is meant.
+        stripped_thoughts: Maps what is left of the beginning of a thought without its control tokens to what is left of
+            its end, of which `assistant` is no part of what follows; nothing if that is unknown.
         thought_markers: Maps what opens a thought to what closes it.
         control_tokens: Tokens of the family that are not shown to users.
         result_openers: Literals that begin a result: after a call, what follows them is invented by the model. A tag or
@@ -56,6 +59,7 @@ class Format:
     unmarked_readers: tuple[BodyReader, ...] = ()
     is_prose: bool = False
     call_ends_thought: bool = False
+    stripped_thoughts: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, "tuple[str, ...]"])
     thought_markers: Mapping[str, str] = field(default_factory=dict[str, str])
     control_tokens: tuple[str, ...] = ()
     result_openers: tuple[str, ...] = ()
@@ -67,6 +71,11 @@ class Format:
         written = self.layout.write("f", {})
         is_read = any(written.startswith(opener) for opener in own)
         return {**({} if is_read else derive_wrappers(self.layout)), **self.wrappers, **own}
+
+    @cached_property
+    def stripped_call(self) -> StrippedCall | None:
+        """What is left of a call without its control tokens."""
+        return strip_layout(self.layout)
 
     @cached_property
     def closers(self) -> tuple[str, ...]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Collection
+from typing import Any
 
 from ..incremental_reader import Parsing, Reader
 from ..json_repair import parse_lenient_json
@@ -14,6 +16,10 @@ _EDGE = re.compile(r"[{}\[\]()<\"]")
 _END_OF_NAME = re.compile(r"[({<\s]")
 _KEY = re.compile(r"(?P<before>^|,)\s*(?P<key>[^\s,:\"][^,:\"]*?)\s*:")
 """The name of a member outside of texts: whatever stands before a colon."""
+_MEMBER = r'"(?P<key>[^"]+)":\s*(?P<value>[^\s,:{}\[\]"<>](?:[^,:{}\[\]"<>\n]*[^\s,:{}\[\]"<>])?)\s*'
+_BARE_MEMBER = re.compile(_MEMBER)
+_BARE_MEMBERS = re.compile(rf"\{{\s*{_MEMBER}(?:,\s*{_MEMBER.replace('?P<key>', '').replace('?P<value>', '')})*\}}")
+"""Members that are texts without quotes and marks."""
 
 
 def gemma_body(quote: str) -> Body:
@@ -34,6 +40,8 @@ def gemma_body(quote: str) -> Body:
         try:
             arguments, repairs = parse_lenient_json(text, may_close=is_open)
         except ValueError as error:
+            if bare := _read_bare_texts(text, context.parameters_of(name)):
+                return [build_call(name, bare, ("missing quotes", *end))]
             return unreadable_call("bad_json", f"The arguments cannot be read: {error}.")
         return [build_call(name, arguments, (*(one for one in repairs if one == "missing brace"), *end))]
 
@@ -67,6 +75,21 @@ def _read_dict(reader: Reader, quote: str, closers: tuple[str, ...]) -> Parsing[
             parts.append(reader.recorded(size))
         if not brackets:
             return "".join(parts), False
+
+
+def _read_bare_texts(text: str, parameters: Collection[str]) -> dict[str, Any]:
+    """Return declared parameters whose texts have no quotes, if no text can be read in another way; else none."""
+    if not _BARE_MEMBERS.fullmatch(text):
+        return {}
+    found = {match["key"]: _read_word(match["value"]) for match in _BARE_MEMBER.finditer(text)}
+    return found if found.keys() <= {*parameters} else {}
+
+
+def _read_word(word: str) -> Any:
+    try:
+        return parse_lenient_json(word)[0]
+    except ValueError:
+        return word
 
 
 def _quote_key(match: re.Match[str]) -> str:

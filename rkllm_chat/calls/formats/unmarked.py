@@ -51,7 +51,7 @@ def read_unmarked_json(
         return [body]
     repairs: tuple[str, ...] = (NO_OPENER,) if body.closer in context.closers else ()
     repairs = (yield from _read_redundant_end(reader, context)) or repairs
-    if not (yield from _ends_cleanly(reader, context)):
+    if not (yield from ends_cleanly(reader, context)):
         return None
     calls = parse_json_calls(body.text, repairs, body.is_open, context, key="parameters", is_bare=True)
     names = [call.call.name for call in calls or () if isinstance(call, CallFound)]
@@ -86,7 +86,7 @@ def _read_redundant_end(reader: Reader, context: ReadContext) -> Parsing[tuple[s
         repairs = (NO_OPENER,)
 
 
-def _ends_cleanly(reader: Reader, context: ReadContext) -> Parsing[bool]:
+def ends_cleanly(reader: Reader, context: ReadContext) -> Parsing[bool]:
     """Tell whether what follows may follow an unmarked call: another call, or nothing more."""
     yield from reader.skip_space()
     if reader.text.startswith(("{", "["), reader.at):
@@ -150,7 +150,7 @@ def read_bare_python(reader: Reader, context: ReadContext) -> Parsing[ParsedCall
         return None
     reader.commit()
     code, _ = yield from read_python_code(reader, (), is_alone=True)
-    if not (yield from _ends_cleanly(reader, context)):
+    if not (yield from ends_cleanly(reader, context)):
         return None
     parsed = parse_python_calls(code)
     if not all(isinstance(one, CallFound) and context.is_known(one.call.name) for one in parsed or ()):

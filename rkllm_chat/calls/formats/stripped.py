@@ -1,0 +1,100 @@
+"""What is left of a call if a runtime or a service has removed the control tokens of its format.
+
+It counts only for models of the family, for known tools, and if it ends the reply.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from ...core.events import CallFound, CallUnreadable
+from ..incremental_reader import Parsing, Reader
+from .bodies import read_named, skip_to_end
+from .common import NO_OPENER, BodyReader, ParsedCalls, ReadContext, add_repairs, unreadable_call
+from .gemma import gemma_body
+from .layout import MARK, GemmaArguments, Layout
+from .tag_syntax import TagSyntax
+from .unmarked import ends_cleanly
+
+_CONTROL_TOKEN = ("<|", "<｜", "[")
+_NAME_IN_TAG = re.compile(r"[^\w./:-]")
+
+
+@dataclass(frozen=True, eq=False)
+class StrippedCall:
+    """What is left of the calls of a layout.
+
+    Attributes:
+        prefix: What they begin with, if no other text does; "" if they count only where a reply begins.
+        read: Reads them, with the prefix.
+    """
+
+    prefix: str
+    read: BodyReader
+
+
+def strip_layout(layout: Layout) -> StrippedCall | None:
+    """Return what is left of the calls of a layout without its control tokens; None if that is no call."""
+    arguments = layout.arguments
+    if isinstance(arguments, GemmaArguments):
+        body = gemma_body(arguments.quote)
+
+        def read_gemma(reader: Reader, context: ReadContext) -> Parsing[ParsedCalls]:
+            return (yield from body(reader, context, layout.closers))
+
+        return StrippedCall("call:", _of_known_tools(read_gemma, ""))
+    if isinstance(arguments, TagSyntax) and arguments.is_common:
+        return StrippedCall("", _read_tag)
+    if layout.is_named and layout.opener.startswith(_CONTROL_TOKEN):
+        begin = re.sub(MARK, "", layout.call.partition("NAME")[0]).strip()
+        prefix = begin if begin and not begin[-1].isalnum() else ""
+        return StrippedCall(prefix, _of_known_tools(_named_reader(begin), prefix))
+    return None
+
+
+def _named_reader(prefix: str) -> BodyReader:
+    def read(reader: Reader, context: ReadContext) -> Parsing[ParsedCalls]:
+        yield from reader.skip(prefix)
+        return (yield from read_named(reader, context, ()))
+
+    return read
+
+
+def _of_known_tools(read_call: BodyReader, prefix: str) -> BodyReader:
+    """Return a reader of calls of known tools side by side, which end the reply."""
+
+    def read(reader: Reader, context: ReadContext) -> Parsing[ParsedCalls]:
+        calls = []
+        while True:
+            yield from reader.skip_space()
+            parsed = yield from read_call(reader, context)
+            if not parsed or not all(_is_meant(one, context, bool(prefix)) for one in parsed):
+                return None
+            calls += [add_repairs(one, NO_OPENER) for one in parsed]
+            yield from reader.skip_space()
+            if not prefix or not (yield from reader.is_next(prefix)):
+                break
+        return calls if (yield from ends_cleanly(reader, context)) else None
+
+    return read
+
+
+def _is_meant(one: CallFound | CallUnreadable, context: ReadContext, has_prefix: bool) -> bool:
+    """Tell whether a call is of a known tool, and not a word of an answer."""
+    if isinstance(one, CallUnreadable):
+        return True
+    return context.is_known(one.call.name) and bool(has_prefix or one.call.arguments)
+
+
+def _read_tag(reader: Reader, context: ReadContext) -> Parsing[ParsedCalls]:
+    """Read ` name="f"> name="x">v`: where its values end is not known any more."""
+    yield from reader.skip_space()
+    if not (yield from reader.skip('name="')):
+        return None
+    name = yield from reader.read_up_to(_NAME_IN_TAG)
+    if not context.is_known(name) or not (yield from reader.skip('">')):
+        return None
+    reader.commit()
+    yield from skip_to_end(reader)
+    return unreadable_call("bad_xml", "The tags of the call are not complete.")
