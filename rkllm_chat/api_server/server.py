@@ -475,10 +475,10 @@ async def _answer_error(request: Request, error: Exception) -> Response:
     return _choose_rendering(request)(to_api_error(error))
 
 
-def _render_refusal(refusal: Response) -> Response:
-    """Return a refusal of the guard in OpenAI's shape, with its headers."""
+def _render_refusal(request: Request, refusal: Response) -> Response:
+    """Return a refusal of the guard in the shape of the API at that path, with its headers."""
     kind = _REFUSALS.get(refusal.status_code, "invalid_request_error")
-    response = _render_error(ApiError(refusal.status_code, bytes(refusal.body).decode(), kind))
+    response = _choose_rendering(request)(ApiError(refusal.status_code, bytes(refusal.body).decode(), kind))
     if challenge := refusal.headers.get("www-authenticate"):
         response.headers["www-authenticate"] = challenge
     return response

@@ -206,8 +206,9 @@ def list_allowed_hosts(host: str) -> list[str]:
 class Guard:
     """ASGI middleware that authorizes requests.
 
-    Answers 421 for a foreign Host, 403 for a foreign Origin, 401 for a missing or wrong token, and 415 for a body that
-    is not declared as JSON: what else a web page may send to another site without asking it first.
+    Answers 421 for a foreign Host, 403 for a foreign Origin, 401 for a missing or wrong token, and, where no token is
+    required, 415 for a body of a web page that is not declared as JSON: what it may send to another site without asking
+    it first. The header with the token makes a browser ask, and other programs send no Origin.
     """
 
     def __init__(
@@ -215,7 +216,7 @@ class Guard:
         app: ASGIApp,
         names: Sequence[str],
         token: str,
-        render_refusal: Callable[[Response], Response] = lambda refusal: refusal,
+        render_refusal: Callable[[Request, Response], Response] = lambda _request, refusal: refusal,
         origins: Sequence[str] = (),
         open_paths: Sequence[str] = (),
     ) -> None:
@@ -241,7 +242,7 @@ class Guard:
         refusal = self.check_names(request) or self.check_token(request) or self.check_type(request)
         if refusal:
             self._log_refusal(request, refusal.status_code)
-        await (self._render_refusal(refusal) if refusal else self.app)(scope, receive, send)
+        await (self._render_refusal(request, refusal) if refusal else self.app)(scope, receive, send)
 
     def _log_refusal(self, request: Request, status: int) -> None:
         """Log a refused request in one line."""
@@ -271,9 +272,9 @@ class Guard:
         return None
 
     def check_type(self, request: Request) -> Response | None:
-        """Return an error response if a body is not declared as JSON."""
+        """Return an error response if a web page may have sent a body unasked: it is not declared as JSON."""
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if request.method != "POST" or kind == _JSON:
+        if request.method != "POST" or kind == _JSON or self.token or "origin" not in request.headers:
             return None
         return PlainTextResponse(f"Send the body with the header Content-Type: {_JSON}.", 415)
 
@@ -287,4 +288,6 @@ class Guard:
         ):
             return None
         headers = {"www-authenticate": 'Bearer error="invalid_token"' if credentials else "Bearer"}
-        return PlainTextResponse("This server requires a bearer token.", 401, headers)
+        fault = "The bearer token is wrong." if credentials else "This server requires a bearer token."
+        hint = "Send the header Authorization: Bearer TOKEN; at its start the server says where the token is stored."
+        return PlainTextResponse(f"{fault} {hint}", 401, headers)

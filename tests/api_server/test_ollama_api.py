@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
+import httpx
 import ollama
 import pytest
 
@@ -134,3 +135,22 @@ def test_a_load_that_nobody_waits_for_goes_on_and_the_model_is_unloaded_when_it_
                 await asyncio.sleep(0)
 
     asyncio.run(asyncio.wait_for(go(), 5))
+
+
+@pytest.mark.parametrize(("path", "shape"), [("/api/chat", str), ("/api/nothing", str), ("/v1/models", dict)])
+def test_a_refusal_has_the_shape_of_its_api_and_tells_a_wrong_key_from_a_missing_one(
+    path: str, shape: type, start_api: StartApi, script: Callable[..., str]
+) -> None:
+    served = start_api("--model", script("Hello."))
+    url = served.url.replace("/v1", path)
+    told: list[str] = []
+    for headers in ({}, {"Authorization": "Bearer guess"}, {**served.headers, "Host": "attacker.example"}):
+        answer = httpx.post(url, content=b"{}", headers=headers)
+        error = answer.json()["error"]
+        assert isinstance(error, shape) and answer.status_code in (401, 421)
+        told.append(str(error["message"] if isinstance(error, dict) else error))
+    assert [text.partition(".")[0] for text in told] == [
+        "This server requires a bearer token",
+        "The bearer token is wrong",
+        "Invalid Host header",
+    ]
