@@ -7,7 +7,7 @@ results with its next request.
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -16,7 +16,14 @@ from typing import Literal
 from ..backends import Backend
 from ..backends.base import ThinkingSwitch, TokenScore
 from ..calls.formats import FORMATS
-from ..calls.grammar import CallGrammar, build_call_grammar, build_reply_grammar, require_call
+from ..calls.grammar import (
+    CallGrammar,
+    NoCalls,
+    build_call_grammar,
+    build_reply_grammar,
+    forbid_calls,
+    require_call,
+)
 from ..chat.context import make_call_toolbox
 from ..chat.conversation import Conversation, select_call_format
 from ..chat.instructions_budget import may_have_instructions
@@ -52,7 +59,7 @@ from .reply_histories import ReplyHistories
 from .request_backend import LimitReachedError, RequestBackend
 
 Finish = Literal["stop", "length", "tool_calls"]
-_Grammars = tuple[CallGrammar | None, CallGrammar | None]
+_Grammars = tuple[CallGrammar | NoCalls | None, CallGrammar | None]
 _NONE: _Grammars = (None, None)
 _MAX_HELD_CHARACTERS = 120
 """Longest text before a repeated call that is discarded with it; of a longer one the client has the beginning."""
@@ -210,7 +217,7 @@ class ReplyGenerator:
         toolbox = RequestToolbox(self._tools, servers if has_tools else None)
         self._has_tools = bool(toolbox.tools)
         grammars = self._choose_grammars(backend, settings, toolbox.tools)
-        self._is_constrained = grammars[0] is not None
+        self._is_constrained = isinstance(grammars[0], CallGrammar)
         self._backend = RequestBackend(
             backend, request.stop_sequences, *grammars, request.prefix, request.scores, is_left
         )
@@ -225,6 +232,7 @@ class ReplyGenerator:
             self._backend.report_progress(self._known_tokens)
         self._text: list[str] = []
         self._calls: list[ClientCall] = []
+        self._has_left_out_call = False
         self._trimmer = _BlankTrimmer(bool(request.prefix))
         select_tools(self._chat)  # what takes seconds with hundreds of tools; the turn finds it done
 
@@ -258,6 +266,8 @@ class ReplyGenerator:
         if request.tool_choice == "required":
             calls = build_call_grammar(self._required_tools, call_format)
             return (require_call(calls), None) if calls else _NONE
+        if request.tool_choice == "none" and request.tools and request.reply_schema is None:
+            return forbid_calls(call_format, backend.family.accepted_formats), None
         value = None if request.reply_schema is None else build_reply_grammar(request.reply_schema)
         if value is None or not tools:
             return value, value
@@ -275,25 +285,35 @@ class ReplyGenerator:
         Raises:
             GenerationError: The prompt does not fit, or the engine failed.
         """
-        is_buffered = self._request.reply_schema is not None and not self._is_constrained
+        schema, must_call = self._request.reply_schema, self._request.tool_choice == "required"
+        # a reply that may be rejected is held, so that nothing of it stands before the next one
+        is_buffered = (schema is not None or must_call) and not self._is_constrained
         messages: Sequence[Message] = self._new
         for is_last in (bool(self._request.prefix), True):
             async with aclosing(self._run_turn(messages)) as events:
                 async for event in events:
-                    if not (is_buffered and isinstance(event, ReplyText)):
+                    if not (is_buffered and isinstance(event, ReplyText | ReplyCall)):
                         yield event
             if is_last or not (correction := self._find_correction()):
                 break
             if is_buffered:
                 self._text.clear()
+                self._trimmer = _BlankTrimmer()
             messages = [Message("user", correction)]
         if problem := self._find_problem():
             raise ApiError(422, f"The reply does not match the schema: {problem}.", code="invalid_reply")
-        if is_buffered and (text := remove_fence("".join(self._text))):
-            self._text = [text]
-            yield ReplyText(text)
+        for held in self._list_held() if is_buffered else ():
+            yield held
         self._remember()
         yield ReplyEnded(self._find_reason(), add_usages(self._hide_foreign_reuse()))
+
+    def _list_held(self) -> Iterator[ReplyText | ReplyCall]:
+        """Yield a whole reply that was held."""
+        text = "".join(self._text)
+        if text := text if self._request.reply_schema is None else remove_fence(text):
+            self._text = [text]
+            yield ReplyText(text)
+        yield from map(ReplyCall, self._calls)
 
     async def _run_turn(
         self, messages: Sequence[Message]
@@ -320,6 +340,9 @@ class ReplyGenerator:
     def _hold(self, event: Event, held: _HeldReply) -> None:
         """Hold what an event has for the client."""
         if isinstance(event, CallFound | CallUnreadable) and not self._has_tools:
+            if self._request.tools:  # the client has forbidden calls, and none of its tools is text
+                self._has_left_out_call = True
+                return
             event = Text(event.raw)  # without tools, a call is only text
         match event:
             case Text(text):
@@ -359,6 +382,8 @@ class ReplyGenerator:
         words, schema = self._chat.prompt_words, request.reply_schema
         if request.tool_choice == "required" and not (self._calls or self._backend.was_cut):
             return f"{words('prompt.call')}\n{call_format.example}"
+        if self._has_left_out_call and not (self._text or self._backend.has_reached_limit):
+            return words("prompt.no_calls")
         if schema is None or not (problem := self._find_problem()):
             return ""
         return request_json(self._chat, words("prompt.json_correction", problem=problem), schema)

@@ -39,6 +39,7 @@ from .openai_schema import (
     FunctionTool,
     RequestBody,
     SamplingParameters,
+    check_schema,
     dump_json,
     read_scores,
     read_tool,
@@ -120,7 +121,7 @@ class OllamaBody(RequestBody):
         return make_request(
             messages,
             [read_tool(tool) for tool in tools],
-            reply_schema=ANY_OBJECT if self.format == "json" else self.format or None,
+            reply_schema=ANY_OBJECT if self.format == "json" else check_schema(self.format or {}, "format") or None,
             stop_sequences=options.read_stop_sequences(),
             generation=options.read_all(),
             thinking=THINKING.get(self.think),

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 
+from ..calls.schema.faults import find_schema_fault
 from ..config.settings import Thinking
 from ..core.messages import Tool
 from ..core.strict_json import parse_strict_json
@@ -157,6 +158,8 @@ class ChatCompletionBody(RequestBody, SamplingParameters):
     tool_choice: Literal["auto", "none", "required"] | _ToolChoice | None = None
     parallel_tool_calls: bool | None = None
     response_format: _ResponseFormat | None = None
+    json_schema: dict[str, Any] | None = None
+    enable_thinking: bool | None = None
     reasoning_effort: str | None = None
     chat_template_kwargs: _TemplateOptions | None = None
     return_progress: bool = False
@@ -176,6 +179,7 @@ class ChatCompletionBody(RequestBody, SamplingParameters):
         """Return the request. Raises ApiError."""
         choice = self.tool_choice or "auto"
         switch = self.chat_template_kwargs.enable_thinking if self.chat_template_kwargs else None
+        switch = self.enable_thinking if switch is None else switch  # at the root as RKLLM's own server takes it
         return make_request(
             [_read_message(message, i) for i, message in enumerate(self.messages)],
             [read_tool(tool) for tool in self.tools or ()],
@@ -191,13 +195,26 @@ class ChatCompletionBody(RequestBody, SamplingParameters):
         )
 
     def _read_reply_schema(self) -> Mapping[str, Any] | None:
-        if self.response_format is None or self.response_format.type == "text":
+        wanted = self.response_format
+        if self.json_schema is not None:  # as llama.cpp's server takes it
+            if wanted and wanted.type == "json_schema":
+                raise ApiError(400, "json_schema and response_format exclude each other.", param="json_schema")
+            return check_schema(self.json_schema, "json_schema")
+        if wanted is None or wanted.type == "text":
             return None
-        if self.response_format.type == "json_object":
+        if wanted.type == "json_object":
             return ANY_OBJECT
-        if self.response_format.json_schema is None:
-            raise ApiError(400, "The schema is missing.", param="response_format.json_schema")
-        return self.response_format.json_schema.schema_
+        place = "response_format.json_schema"
+        if wanted.json_schema is None:
+            raise ApiError(400, "The schema is missing.", param=place)
+        return check_schema(wanted.json_schema.schema_, f"{place}.schema")
+
+
+def check_schema(schema: Mapping[str, Any], param: str) -> Mapping[str, Any]:
+    """Return the schema of a reply. Raises ApiError if it is invalid."""
+    if fault := find_schema_fault(schema):
+        raise ApiError(400, f"The schema is invalid: {fault}.", param=param)
+    return schema
 
 
 def read_scores(logprobs: bool | None, top_logprobs: int | None) -> int | None:
@@ -237,16 +254,28 @@ def read_body(
     if not isinstance(value, dict):
         raise ApiError(400, "The body is not a JSON object.")
     check_values(value, max_characters)
+    _drop_other_tools(value, report_ignored)
     try:
         body = kind.model_validate(value)
         for name in _list_ignored(body, value):
-            report_ignored(ascii(name[:_MAX_NAME_LENGTH]))
+            report_ignored(ascii(name[:_MAX_NAME_LENGTH]))  # a name may be any text
         return body
     except ValidationError as error:
         first = min(error.errors(include_url=False, include_input=False), key=lambda one: -len(one["loc"]))
         place = ".".join(str(part) for part in first["loc"] if not str(part).startswith(("_", "list[", "function-")))
         message = f"{place}: {first['msg']}." if place else f"{first['msg']}."
         raise ApiError(400, message, param=place) from None
+
+
+def _drop_other_tools(value: dict[str, Any], report_ignored: Callable[[str], None]) -> None:
+    """Leave out tools that are no functions, such as those that a service runs itself: agents always send them."""
+    if not isinstance(tools := value.get("tools"), list):
+        return
+    kinds = [tool.get("type", "function") if isinstance(tool, dict) else "function" for tool in tools]
+    others = [kind for kind in kinds if isinstance(kind, str) and kind != "function"]
+    value["tools"] = [tool for tool, kind in zip(tools, kinds, strict=True) if kind not in others]
+    for kind in dict.fromkeys(others):
+        report_ignored(f"tools of the type {kind[:_MAX_NAME_LENGTH]!a}")
 
 
 def _list_ignored(body: BaseModel, value: Mapping[str, Any]) -> list[str]:

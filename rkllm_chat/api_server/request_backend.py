@@ -42,7 +42,7 @@ class RequestBackend:
         self,
         backend: Backend,
         stop_sequences: Sequence[str],
-        grammar: CallGrammar | None = None,
+        grammar: CallGrammar | NoCalls | None = None,
         answer_grammar: CallGrammar | None = None,
         prefix: str = "",
         scores: int | None = None,

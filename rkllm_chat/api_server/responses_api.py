@@ -27,6 +27,7 @@ from .openai_schema import (
     Limit,
     RequestBody,
     SamplingParameters,
+    check_schema,
     dump_json,
     read_arguments,
     read_content,
@@ -146,7 +147,11 @@ class ResponseBody(RequestBody, SamplingParameters):
         reply_format = self.text.format if self.text else None
         if reply_format is None or reply_format.type == "text":
             return None
-        return reply_format.schema_ if reply_format.type == "json_schema" else ANY_OBJECT
+        return (
+            check_schema(reply_format.schema_, "text.format.schema")
+            if reply_format.type == "json_schema"
+            else ANY_OBJECT
+        )
 
 
 class ResponseWriter:

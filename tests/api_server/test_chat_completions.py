@@ -16,6 +16,7 @@ from stage import call_text
 
 StartApi = Callable[..., Served]
 MODEL, SCRIPT = "tiny-tools.gguf", "replies.json"
+HELLO: Any = [{"role": "user", "content": "Hello"}]
 
 
 def make_tool(name: str, description: str, **parameters: str) -> Any:
@@ -137,6 +138,54 @@ def test_tool_choice_decides_whether_and_which_tool_is_called(shared_api: Served
     assert required.choices[0].finish_reason == "tool_calls"
 
 
+@pytest.mark.parametrize("is_streamed", [False, True])
+def test_nothing_of_a_rejected_reply_stands_before_a_required_call(
+    is_streamed: bool, start_api: StartApi, connect: Connect, script: Callable[..., str]
+) -> None:
+    client = connect(
+        start_api("--model", script("I would rather talk.", "Well: " + call_text("get_time", place="Rome")))
+    )
+    options: Any = {"model": SCRIPT, "messages": HELLO, "tools": [GET_TIME], "tool_choice": "required"}
+    if is_streamed:
+        deltas = [chunk.choices[0].delta for chunk in client.chat.completions.create(**options, stream=True)]
+        text = "".join(delta.content or "" for delta in deltas)
+        names = [call.function.name for delta in deltas for call in delta.tool_calls or () if call.function]
+    else:
+        message = client.chat.completions.create(**options).choices[0].message
+        text, names = message.content or "", [call.function.name for call in message.tool_calls or ()]
+    assert (text, names) == ("Well:", ["get_time"])
+
+
+def test_without_calls_no_markup_is_the_answer(
+    start_api: StartApi, connect: Connect, script: Callable[..., str]
+) -> None:
+    markup = call_text("get_time", place="Rome")
+    client = connect(start_api("--model", script(markup, "It is noon.", f"I look. {markup}")))
+    for expected in ("It is noon.", "I look."):
+        reply = client.chat.completions.create(model=SCRIPT, messages=HELLO, tools=[GET_TIME], tool_choice="none")
+        assert (reply.choices[0].message.content, reply.choices[0].finish_reason) == (expected, "stop")
+
+
+def test_tools_that_are_no_functions_are_left_out_and_logged_once(
+    start_api: StartApi, connect: Connect, script: Callable[..., str]
+) -> None:
+    served = start_api("--model", script("Hello.", call_text("get_time", place="Rome"), "Bye."))
+    client = connect(served)
+    others: list[Any] = [{"type": "web_search"}, {"type": "custom", "name": "patch"}, {"type": "\x1b[1m"}]
+    for tools in (others, [*others, GET_TIME]):
+        reply: Any = client.chat.completions.create(model=SCRIPT, messages=HELLO, tools=tools).choices[0]
+        assert [call.function.name for call in reply.message.tool_calls or ()] == ["get_time"] * (len(tools) - 3)
+    for place in ("chat/completions", "responses"):
+        body = {"input": "x", "messages": HELLO, "tools": [{"type": ["function"]}]}
+        assert httpx.post(f"{served.url}/{place}", json=body, headers=served.headers).status_code == 400
+    body = {"input": "x", "tools": others}
+    assert httpx.post(f"{served.url}/responses", json=body, headers=served.headers).json()["tools"] == []
+    log = served.end()[1]
+    assert [log.count(f"tools of the type {kind}, which") for kind in ("'web_search'", "'custom'", r"'\x1b[1m'")] == [
+        1
+    ] * 3
+
+
 def test_one_call_is_enough_without_parallel_calls(
     start_api: StartApi, connect: Connect, script: Callable[..., str]
 ) -> None:
@@ -160,6 +209,15 @@ WRONG: list[tuple[dict[str, Any], int, str | None, str]] = [
     ({"n": 5}, 400, "n", "less than or equal to 4"),
     ({"tool_choice": "required"}, 400, "tool_choice", "needs tools"),
     ({"tool_choice": {"type": "function", "function": {"name": "x"}}}, 400, "tool_choice", '"x"'),
+    (
+        {"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "strin"}}}},
+        *(400, "response_format.json_schema.schema", "'strin' is no type"),
+    ),
+    ({"extra_body": {"json_schema": {"properties": [1]}}}, 400, "json_schema", "properties is no object"),
+    ({"extra_body": {"json_schema": {"anyOf": [{}, {"$ref": "#/$defs/x"}]}}}, 400, "json_schema", "anyOf.1.$ref: #/$d"),
+    ({"extra_body": {"json_schema": {"items": {"pattern": "("}}}}, 400, "json_schema", "items.pattern: missing )"),
+    ({"extra_body": {"json_schema": {"enum": 1}}}, 400, "json_schema", "enum is no list"),
+    ({"extra_body": {"json_schema": {"minLength": -1}}}, 400, "json_schema", "minLength: -1 is no count"),
     ({"messages": [{"role": "user", "content": "word " * 3000}]}, 400, "messages", "1024"),
     ({"messages": [{"role": "user", "content": "w" * 100_000}]}, 400, "messages", "65536"),
 ]
@@ -208,15 +266,20 @@ AS_PLACE: Any = {"type": "json_schema", "json_schema": {"name": "place", "schema
 def test_a_reply_schema_is_held_by_the_grammar(shared_api: Served, connect: Connect) -> None:
     client = connect(shared_api)
     messages: Any = [{"role": "user", "content": "Tell me about Rome."}]
-    formats: list[Any] = [AS_PLACE, {"type": "json_object"}]
+    by_format, any_object = {"response_format": AS_PLACE}, {"response_format": {"type": "json_object"}}
+    formats: list[Any] = [
+        any_object,
+        by_format,
+        {"extra_body": {"json_schema": PLACE}},
+    ]  # as llama.cpp's server takes it
     for reply_format in formats:
         reply = client.chat.completions.create(
-            model=MODEL, messages=messages, response_format=reply_format, temperature=0, max_tokens=200
+            model=MODEL, messages=messages, **reply_format, temperature=0, max_tokens=200
         )
         if reply.choices[0].finish_reason == "stop":
             value = json.loads(reply.choices[0].message.content or "")
             assert isinstance(value, dict)
-        if reply_format is AS_PLACE:
+        if reply_format is not any_object:
             assert (sorted(value), reply.choices[0].finish_reason) == (["city", "rank"], "stop")
             assert value["rank"] in (1, 2)
 

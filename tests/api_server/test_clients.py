@@ -198,7 +198,12 @@ def test_a_client_switches_the_thoughts_of_a_model_on_the_npu(
     assert count(reasoning_effort="high") == count(chat_template_kwargs={"enable_thinking": True}) == usual
     without = count(reasoning_effort="none")  # the template closes the thought
     assert without > usual == count("/api/chat") == count("/api/chat", think=True)
-    assert without == count(chat_template_kwargs={"enable_thinking": False}) == count("/api/chat", think=False)
+    assert (
+        without
+        == count(enable_thinking=False)
+        == count(chat_template_kwargs={"enable_thinking": False})
+        == count("/api/chat", think=False)
+    )
     assert count() == usual, "the next client has the setting of the server"
 
 
