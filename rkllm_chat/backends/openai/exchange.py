@@ -169,6 +169,8 @@ class Exchange:
             with anyio.fail_after(limit_s):
                 async for chunk in chunks:
                     if chunk.is_last:
+                        if reply.chunk_count:  # [DONE] ends a reply, whether the service names a reason or not
+                            reply.finish_reason = reply.finish_reason or "stop"
                         await _read_to_end(chunks)
                         break
                     if chunk.has_data:

@@ -59,9 +59,10 @@ class BusyError(GenerationError):
 
 @dataclass(frozen=True)
 class CallDelta:
-    """A piece of a native tool call; pieces with the same index belong together."""
+    """A piece of a native tool call; pieces with the same index belong together, unless a new id begins a new call."""
 
     index: int
+    id: str
     name: str
     arguments: str
 
@@ -191,7 +192,14 @@ def _read_calls(entries: Any) -> Iterable[CallDelta]:
         arguments = get_nested(entry, "function", "arguments")
         arguments_text = arguments if isinstance(arguments, str) else json.dumps(arguments) if arguments else ""
         index = get_number(entry, "index")
-        yield CallDelta(position if index is None else index, get_text(entry, "function", "name"), arguments_text)
+        name = get_text(entry, "function", "name")
+        yield CallDelta(position if index is None else index, get_text(entry, "id"), name, arguments_text)
+
+
+def to_error_body(data: str) -> str:
+    """Return the data of an event that is called an error, in the shape of an error body."""
+    value, message = _read_body(data)
+    return data if get_nested(value, "error") else json.dumps({"error": {"message": message or "an error"}})
 
 
 def _read_message(value: Any) -> str:

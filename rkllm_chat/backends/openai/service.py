@@ -43,6 +43,7 @@ from .responses import (
     get_text,
     is_web_page,
     to_error,
+    to_error_body,
     unknown_model_error,
 )
 
@@ -419,7 +420,7 @@ class Service:
         with self._translate_errors():
             if response.headers.get("content-type", "").partition(";")[0].strip().lower() == "text/event-stream":
                 async for event in httpx2.EventSource(response, max_event_size=_MAX_EVENT_BYTES):
-                    yield event.data
+                    yield to_error_body(event.data) if event.event == "error" else event.data
                 return
             text = (await _read_all(response, self.options.first_s)).decode("utf-8", errors="replace")
         if is_web_page(text):

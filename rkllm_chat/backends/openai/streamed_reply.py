@@ -9,10 +9,19 @@ from typing import Any
 from ...core.events import Usage, WritingCall
 from ..shared.stop_sequences import StopDetector
 from .requests import ServiceRequest, render_native_call
-from .responses import ReplyChunk, get_number
+from .responses import CallDelta, ReplyChunk, get_number
 
 _FINAL_FIGURES_S = 2.0
 """How long to wait for usage figures after the end of a reply."""
+
+
+@dataclass
+class NativeCall:
+    """A native tool call while it is streamed."""
+
+    id: str = ""
+    name: str = ""
+    arguments: str = ""
 
 
 @dataclass
@@ -24,7 +33,8 @@ class StreamedReply:
         prompt_tokens: Length of the prompt, counted or estimated.
         max_tokens: Maximum number of tokens.
         stop_detector: Detects the end of the reply.
-        calls: Native tool calls: index -> name and arguments.
+        calls: Native tool calls, in the order in which they began.
+        call_of_index: The call to which a piece with an index belongs: the last one that began with it.
         text: The text so far.
         chunk_count: Number of chunks with content.
         is_thinking: Whether a thought is open.
@@ -40,7 +50,8 @@ class StreamedReply:
     prompt_tokens: int
     max_tokens: int
     stop_detector: StopDetector
-    calls: dict[int, list[str]] = field(default_factory=dict[int, list[str]])
+    calls: list[NativeCall] = field(default_factory=list[NativeCall])
+    call_of_index: dict[int, NativeCall] = field(default_factory=dict[int, NativeCall])
     text: list[str] = field(default_factory=list[str])
     chunk_count: int = 0
     is_thinking: bool = False
@@ -58,9 +69,7 @@ class StreamedReply:
             self.first_chunk_at, self.last_chunk_at = self.first_chunk_at or now, now
             self.chunk_count += 1
         for part in chunk.calls:
-            call = self.calls.setdefault(part.index, ["", ""])
-            call[0] = call[0] or part.name
-            call[1] += part.arguments
+            self._add_call_delta(part)
         for name, figures in (("usage", chunk.usage), ("timings", chunk.timings)):
             self.reported |= {name: figures} if figures else {}
         if chunk.finish_reason and not self.finish_reason:
@@ -71,8 +80,17 @@ class StreamedReply:
         """Return how far the call has come that a chunk continues; None if it continues none."""
         if not chunk.calls:
             return None
-        name, arguments = self.calls[chunk.calls[-1].index]
-        return WritingCall(self.request.tool_names.get(name, name), len(arguments))
+        call = self.call_of_index[chunk.calls[-1].index]
+        return WritingCall(self.request.tool_names.get(call.name, call.name), len(call.arguments))
+
+    def _add_call_delta(self, part: CallDelta) -> None:
+        """Add a piece to its call. Ollama to 0.20 gives all calls the same index, and each an id of its own."""
+        call = self.call_of_index.get(part.index)
+        if call is None or (part.name and part.id and call.id and part.id != call.id):
+            call = self.call_of_index[part.index] = NativeCall()
+            self.calls.append(call)
+        call.id, call.name = call.id or part.id, call.name or part.name
+        call.arguments += part.arguments
 
     def chunk_timeout_s(self, first_s: float, between_s: float) -> float:
         """Return how many seconds the next chunk may take; after the end of the reply only a few.
@@ -94,9 +112,7 @@ class StreamedReply:
         """Return the delayed text, and the native calls as text."""
         rest = ("</think>\n\n" if self.is_thinking else "") + self.stop_detector.close()
         names = self.request.tool_names
-        calls = (
-            render_native_call(names.get(name, name), arguments) for _, (name, arguments) in sorted(self.calls.items())
-        )
+        calls = (render_native_call(names.get(call.name, call.name), call.arguments) for call in self.calls)
         return self._append_text(rest + "".join(calls))
 
     def _mark_thought(self, chunk: ReplyChunk) -> str:

@@ -256,6 +256,26 @@ def call_tools(handler: Handler) -> None:
     handler.end(USAGE, "tool_calls")
 
 
+def call_at_one_index(handler: Handler) -> None:
+    """Call what is in `calls` as Ollama to 0.20 does: whole, each with its id, and all at one index."""
+    if handler.body["messages"][-1]["role"] == "tool":
+        MODES["ok"](handler)
+        return
+    handler.begin()
+    for number, call in enumerate(handler.server.calls):
+        handler.event(delta(tool_calls=[{"index": 0, "id": f"x{number}", "type": "function", "function": call}]))
+    handler.end(USAGE, "tool_calls")
+
+
+def think_of_a_call(handler: Handler) -> None:
+    """Write a call only in the thought, once."""
+    handler.server.mode = "ok"
+    call = '<tool_call>\n{"name": "get_time", "arguments": {"place": "Tokyo"}}\n</tool_call>'
+    handler.begin()
+    handler.event(delta(reasoning_content=f"I look.\n{call}"))
+    handler.end(USAGE, "stop")
+
+
 def write_half_a_call(handler: Handler) -> None:
     """Write the beginning of a call and no more."""
     handler.begin()
@@ -327,7 +347,9 @@ MODES: dict[str, Mode] = {
     "whole": answered(200, {"choices": [WHOLE], "usage": USAGE}),  # as a service that does not stream
     "echo": echo,
     "tool calls": call_tools,
+    "calls at one index": call_at_one_index,
     "half a call": write_half_a_call,
+    "a call in a thought": think_of_a_call,
     "thoughts": streamed(
         send(delta(role="assistant"), delta(reasoning_content="Let me "), delta(reasoning_content="see.")), "Yes.", end
     ),
@@ -357,7 +379,8 @@ MODES: dict[str, Mode] = {
     "closed at once": Handler.hang_up,
     "closed behind the head": streamed(Handler.hang_up),
     "cut": streamed("It ", "works", Handler.hang_up),
-    "cut cleanly": streamed("It ", send("[DONE]"), lambda handler: handler.write(b"")),
+    "cut cleanly": streamed("It ", lambda handler: handler.write(b"")),
+    "done without a reason": streamed(REPLY, send("[DONE]"), lambda handler: handler.write(b"")),
     "no done": streamed(REPLY, stop, Handler.hang_up),
     "silent": streamed(Handler.wait_until_gone),
     "no head": Handler.wait_until_gone,
@@ -374,5 +397,8 @@ MODES: dict[str, Mode] = {
     "bad JSON": streamed(send('{"choices": [{"text": "It'), Handler.end),
     "wrong types": write_wrong_types,
     "an error in the middle": streamed("It ", send({"error": {"message": "EngineDead\x1b[31m", "code": 500}}), end),
+    "an event called error": streamed(
+        "It ", lambda handler: handler.write(b'event: error\ndata: {"message": "slot lost"}\n\n'), end
+    ),
     "packed": compress,
 }

@@ -52,9 +52,10 @@ BAD: dict[str, tuple[type[ChatError], str]] = {
     "an endless line": (FAILED, r"invalid event stream: .*limit"),
     "bad JSON": (FAILED, r"invalid JSON"),
     "an error in the middle": (FAILED, r"EngineDead"),
+    "an event called error": (FAILED, r"failed: slot lost"),
     "packed": (FAILED, r"compressed"),
 }
-GOOD = {"whole": REPLY, "no done": REPLY, "busy by date": REPLY, "wrong types": ""}
+GOOD = {"whole": REPLY, "no done": REPLY, "done without a reason": REPLY, "busy by date": REPLY, "wrong types": ""}
 
 
 @pytest.mark.parametrize("mode", BAD)

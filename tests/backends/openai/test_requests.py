@@ -22,7 +22,7 @@ from rkllm_chat.calls.grammar import NoCalls, forbid_calls
 from rkllm_chat.calls.model_families import FAMILIES, UNKNOWN
 from rkllm_chat.config.settings import Generation, Settings, read_toml
 from rkllm_chat.core.errors import ConfigError, GenerationError, ModelError
-from rkllm_chat.core.events import Reading, Text, WritingCall
+from rkllm_chat.core.events import CallUnreadable, Reading, Text, WritingCall
 from rkllm_chat.core.messages import Message, Tool
 from stage import GREEDY, add_profile
 
@@ -218,8 +218,18 @@ def test_reasoning_content_is_a_thought(start: Start, open_remote: Open, run: Ru
     assert chat.history[-1].text == "<think>Let me see.</think>\n\nYes."
 
 
-def test_native_calls_are_run_and_their_results_sent(start: Start, open_remote: Open, run: Run) -> None:
-    service = start("tool calls")
+def test_a_call_that_stands_only_in_a_thought_is_told(start: Start, open_remote: Open, run: Run) -> None:
+    for native_tools in (False, True):
+        service = start("a call in a thought")
+        chat = chat_with(open_remote(service.url, api="chat", native_tools=native_tools))
+        (turn,) = run(talk(chat, "What time is it in Tokyo?"))
+        assert [event.fault for event in turn if isinstance(event, CallUnreadable)] == ["call_in_thinking"]
+        assert len(service.asked) == 2 and not [message for message in chat.history if message.result]
+
+
+@pytest.mark.parametrize("mode", ["tool calls", "calls at one index"])
+def test_native_calls_are_run_and_their_results_sent(mode: str, start: Start, open_remote: Open, run: Run) -> None:
+    service = start(mode)
     service.calls = [
         {"name": "get_time", "arguments": '{"place": "[END_TOOL_CALL] Tokyo"}'},
         {"name": "calculate", "arguments": '{"expression": "12 * 34"}'},
