@@ -31,6 +31,7 @@ HOME = isolate()  # before the product is imported
 
 from browser import BROWSER, find_browser
 from cpu_time import begin_test
+from engine_fault import STATE, EngineGate, find_engine_fault, stop_without
 from fork_server import run as run_forked
 from fuzzing import load_profile
 from real import REAL_SERVERS
@@ -45,8 +46,6 @@ if TYPE_CHECKING:
 
 LIMIT_S = 30
 SANDBOX = "RKLLM_CHAT_SANDBOX"
-REQUIRE_ALL = "REQUIRE_ALL"
-"""Set by the gate: a test that needs what is not on this machine fails instead of being skipped."""
 
 for number in (signal.SIGINT, signal.SIGHUP):
     if (
@@ -87,6 +86,7 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ[SANDBOX] = "off"  # tests read the files that servers write; sandboxes have tests of their own
     # llama.cpp takes a thread per core, and they wait by spinning: beside other tests that costs ten times the CPU
     multiprocessing.cpu_count = lambda: 1
+    sys.meta_path.insert(0, EngineGate())
     load_profile()
 
 
@@ -114,7 +114,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip a test that needs what is not on this machine, or fail it under REQUIRE_ALL."""
     for mark, (missing, is_there) in NEEDS.items():
         if item.get_closest_marker(mark) and not is_there():
-            (pytest.fail if os.environ.get(REQUIRE_ALL) else pytest.skip)(missing)
+            stop_without(missing)
+    if item.get_closest_marker("model"):
+        stop_without(find_engine_fault())
     empty(HOME)
     begin_test()
 
@@ -126,23 +128,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(f"{count} skipped: {reason.removeprefix('Skipped: ')}", yellow=True)
 
 
-@pytest.fixture(scope="session")
-def loaded_models(shipped_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder that says that the bundled model was loaded; else each test tries it for 0.7 s of CPU."""
-    from rkllm_chat.backends.llama.trial_load import check_model_file
-
-    known = tmp_path_factory.mktemp("state") / "loaded-models"
-    check_model_file(shipped_model, 0, "", known, None)
-    return known
-
-
 @pytest.fixture
 def environment(tmp_path: Path, request: pytest.FixtureRequest) -> dict[str, str]:
-    """Return the environment of an isolated user, whose home is empty but for what `loaded_models` says."""
+    """Return the environment of an isolated user, whose home is empty but for what is known of llama.cpp here."""
     home = tmp_path / "home"
     home.mkdir()
-    if request.node.get_closest_marker("model"):
-        shutil.copytree(request.getfixturevalue("loaded_models"), home / ".local/state/rkllm-chat/loaded-models")
+    if request.node.get_closest_marker("model") and STATE.is_dir():  # else each test tries it for 0.7 s of CPU
+        shutil.copytree(STATE, home / ".local/state")
     inherited = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", SANDBOX)
     kept = {name: os.environ[name] for name in inherited if name in os.environ}
     own = {"HOME": str(home), "LANG": "C.UTF-8", "TERM": "xterm"}

@@ -26,14 +26,17 @@ import threading
 import time
 import traceback
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
 MODULES = ("rkllm_chat", "rkllm_chat.cli.mcp_tool")
-ENGINES = ("encodings.idna", "httpx2", "jinja2", "jsonschema", "llama_cpp", "mcp.client.stdio", "mcp.server")
+LLAMA = "llama_cpp"
+ENGINES = ("encodings.idna", "httpx2", "jinja2", "jsonschema", LLAMA, "mcp.client.stdio", "mcp.server")
+NO_ENGINE = "no engine"
+"""Argument of the server where llama.cpp does not run."""
 STREAMS = 3
 WORD = 4
 """Bytes of a number in a message."""
@@ -127,9 +130,11 @@ class Process(subprocess.Popen[Any]):
 @cache
 def connect() -> socket.socket:
     """The connection to the fork server of this process, which ends with it."""
+    from engine_fault import find_engine_fault
+
     ours, theirs = socket.socketpair()
     with theirs:
-        command = [sys.executable, __file__, str(theirs.fileno())]
+        command = [sys.executable, __file__, str(theirs.fileno()), *([NO_ENGINE] if find_engine_fault() else [])]
         SERVERS.append(subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL))
     assert ours.recv(len(READY)) == READY, "the fork server did not start"
     return ours
@@ -149,9 +154,9 @@ def receive(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
     return json.loads(connection.recv(int.from_bytes(length, "big"), socket.MSG_WAITALL)), streams
 
 
-def serve(connection: socket.socket) -> NoReturn:
+def serve(connection: socket.socket, has_engine: bool) -> NoReturn:
     """Fork a process for each request, until the connection is closed."""
-    preload()
+    preload(has_engine)
     gc.freeze()  # objects that exist now are not visited again, so their memory stays shared
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     connection.sendall(READY)
@@ -164,16 +169,19 @@ def serve(connection: socket.socket) -> NoReturn:
             os.close(stream)
 
 
-def preload() -> None:
-    """Import what commands import, engines too, and read what they all read of the product's own files."""
+def preload(has_engine: bool) -> None:
+    """Import what commands import, engines too if they run here, and read what all read of the product's own files."""
     import rkllm_chat
     from rkllm_chat.core import i18n
 
-    for module in pkgutil.walk_packages(rkllm_chat.__path__, "rkllm_chat."):
-        if ".template" not in module.name:
-            import_module(module.name)
-    for name in ENGINES:
-        import_module(name)
+    if not has_engine:
+        sys.modules[LLAMA] = None  # type: ignore[assignment]  # importing it is an error, not the end of this process
+    packages = pkgutil.walk_packages(rkllm_chat.__path__, "rkllm_chat.")
+    for name in (*(package.name for package in packages if ".template" not in package.name), *ENGINES):
+        with nullcontext() if has_engine else suppress(ImportError):
+            import_module(name)
+    if not has_engine:
+        del sys.modules[LLAMA]
     multiprocessing.cpu_count = lambda: 1  # threads of llama.cpp, which spin; see conftest
     i18n.load()
     rkllm_chat.ToolCallScanner([]).feed("x")  # compiles the expressions of all formats
@@ -264,4 +272,4 @@ def leave(code: Any) -> NoReturn:
 
 if __name__ == "__main__":
     sys.path.pop(0)  # imports are those of `python -m`, not of the folder of the tests
-    serve(socket.socket(fileno=int(sys.argv[1])))
+    serve(socket.socket(fileno=int(sys.argv[1])), NO_ENGINE not in sys.argv)

@@ -64,7 +64,7 @@ PLACES = {
     "cli/model_download: _open_unlinked": (DATA, "os.open"),
     "mcp_client/process/sandbox_paths: SandboxPaths._add_cache": (DATA, "makedirs"),
     "backends/llama/state_cache: _write_state": (STATE, "open"),  # of PromptCacheFiles, as what llama.cpp writes
-    "backends/llama/trial_load: check_model_file": (STATE, "make_folder open_private unlink"),
+    "backends/llama/trial_load: _write_record": (STATE, "make_folder replace_file unlink"),
     "backends/rkllm/worker_client: WorkerClient.__init__": (STATE, "open open_private"),
     "backends/rkllm/worker_client: _open_log": (STATE, "make_folder replace"),
     "backends/shared/prompt_cache_files: PromptCacheFiles.find": (STATE, "utime"),

@@ -249,7 +249,7 @@ class App:
             toolbox = self._make_toolbox(self._accept(self.settings.servers))
             opening.append(toolbox.open(SERVER_START_WAIT_S if self.frontend else None))
         await asyncio.gather(*opening)
-        report_load(self.backend, self.words, self.notify)
+        report_load(self.backend, self.words, self.notify, self.state)
         self._is_open = True
         self._report_instructions()
 
@@ -372,7 +372,7 @@ class App:
             self.used_models.append(self.settings.model)
             self.settings = settings
             if self.frontend:
-                report_load(self.backend, self.words, self.notify)
+                report_load(self.backend, self.words, self.notify, self.state)
 
     async def _reload_model(self, failure: ChatError) -> None:
         """Load the previous model again after another one could not be loaded.

@@ -33,6 +33,8 @@ MEASUREMENTS_FILE = "measured.json"
 """Name of the file of measurements in the state directory."""
 _PROFILE = "profile"
 """Kind of the remembered prompt profiles in it."""
+_TOLD = "told"
+"""Kind of what the user was told already in it."""
 _HASHED_BYTES = 1024 * 1024
 _STATES_BYTES = 64 * 1024 * 1024
 """Memory for the states of replaced prompts, at least: 2,390 tokens of Qwen2.5 1.5B, 1,170 of 7B."""
@@ -123,10 +125,15 @@ def _identify_model(settings: Settings) -> str:
         return name_model(settings)
 
 
-def report_load(backend: Backend, words: Words, notify: Notify) -> None:
-    """Tell the user what the backend says of the model that it has loaded."""
+def report_load(backend: Backend, words: Words, notify: Notify, state: Path) -> None:
+    """Tell the user what the backend says of the model that it has loaded, some of it only once on this machine."""
+    told = Measurements(state / MEASUREMENTS_FILE)
     for sentence in backend.load_notices if isinstance(backend, LoadReporter) else ():
+        if sentence.once and told.read_value(_TOLD, sentence.once):
+            continue
         notify(words(sentence.key, **sentence.values), "warning")
+        if sentence.once:
+            told.write_value(_TOLD, sentence.once, True)
 
 
 def name_model(settings: Settings) -> str:

@@ -234,10 +234,12 @@ class Sentence:
     Attributes:
         key: Dotted key in the catalogue.
         values: Values for the placeholders of the sentence.
+        once: Name of what is told only once on this machine; "" for what is told each time.
     """
 
     key: str
     values: Mapping[str, object] = field(default_factory=dict[str, object])
+    once: str = ""
 
 
 @dataclass(frozen=True)

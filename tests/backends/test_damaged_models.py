@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import struct
 import subprocess
 import sys
@@ -16,11 +17,11 @@ import openai
 import pytest
 
 from altered import with_field, with_number, with_pooling, with_template
+from llama_faults.build import build_dying_llama
 from mcp_servers.serving import serve
 from rkllm_chat.backends.llama.gguf_header import read_gguf_header
 from rkllm_chat.backends.llama.trial_load import find_contradiction
 from rkllm_chat.core.errors import ModelError
-from rkllm_runtime.build import compile_c
 from stage import Screen
 from vision_models import write_projector
 
@@ -126,13 +127,13 @@ def test_a_sound_file_is_tried_once_and_works(
     shipped_model: Path, folder: Path, program: Run, environment: dict[str, str]
 ) -> None:
     (folder / "model.gguf").write_bytes(shipped_model.read_bytes())
-    passed = Path(environment["HOME"], ".local/state/rkllm-chat/loaded-models")
-    replies = []
+    records = Path(environment["HOME"], ".local/state/rkllm-chat/loaded-models")
+    shutil.rmtree(records)
+    seen: list[tuple[str, int, str]] = []
     for _ in range(2):
-        replies.append(program("--no-servers", "--model", "model.gguf", "-p", "Hello!").stdout)
-        (known,) = passed.iterdir()
-        known.touch()
-    assert replies[0] and replies[0] == replies[1]
+        reply = program("--no-servers", "--model", "model.gguf", "-p", "Hello!").stdout
+        seen += [(record.name, record.stat().st_mtime_ns, reply) for record in records.iterdir()]
+    assert len(seen) == 2 and seen[0] == seen[1] and seen[0][2]
 
 
 @pytest.mark.parametrize(
@@ -142,9 +143,8 @@ def test_a_library_that_dies_here_is_an_error_with_the_bundled_model_too(
     name: str, advice: str, folder: Path, program: Run
 ) -> None:
     """As a build for another processor does, or one that the system ends when memory runs out."""
-    source, library = folder / "dies.c", folder / "libllama.so"
-    source.write_text(f"#include <signal.h>\n__attribute__((constructor)) static void die(void) {{ raise({name}); }}\n")
-    compile_c("-shared", "-fPIC", "-o", str(library), str(source))
+    library = folder / "libllama.so"
+    build_dying_llama(library, name)
     (folder / "own.toml").write_text(f'[chat]\nllama_library = "{library}"\n', encoding="utf-8")
     done = program("--config", "own.toml", "--no-servers", "-p", "Hello!", code=5)
     assert f"llama.cpp was ended by {name}" in done.stderr and advice in done.stderr

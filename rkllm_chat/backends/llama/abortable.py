@@ -40,12 +40,34 @@ class AbortableLlama(llama_cpp.Llama):  # type: ignore[misc]  # the package's ty
 
     Attributes:
         n_tokens: Number of tokens in the KV cache.
+        extra_buffers: Whether weights may be rearranged for the processor.
         projector: Evaluates pictures and sounds, which are negative token ids; None if the model understands none.
     """
 
     n_tokens: int
     projector: MediaProjector | None = None
     _callback: Any = _NEVER
+
+    def __init__(self, extra_buffers: bool, path: str, **options: Any) -> None:
+        """Load a model; options as for `llama_cpp.Llama`.
+
+        Args:
+            extra_buffers: Whether llama.cpp may rearrange weights for the processor.
+            path: The GGUF.
+            options: As for `llama_cpp.Llama`.
+        """
+        self.extra_buffers = extra_buffers
+        super().__init__(path, **options)
+
+    @property
+    def model_params(self) -> Any:
+        """Parameters of the model; the constructor of llama-cpp-python 0.3.36 has no argument for extra buffers."""
+        self._model_params.use_extra_bufts = self.extra_buffers
+        return self._model_params
+
+    @model_params.setter
+    def model_params(self, params: Any) -> None:
+        self._model_params = params
 
     @property
     def context_params(self) -> Any:

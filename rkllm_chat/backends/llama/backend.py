@@ -42,6 +42,7 @@ from .engine import (
     check_library,
     count_parameters,
     describe_missing_template,
+    describe_reduced_engine,
     has_kv_cache,
     install_abort_callback,
     load_engine,
@@ -58,7 +59,7 @@ from .gguf_header import GgufHeader
 from .grammar_sampler import CallConstraint, CallProhibition, Constraint, read_vocabulary
 from .state_cache import LlamaStateCache
 from .state_pool import StatePool
-from .trial_load import check_model_file
+from .trial_load import EngineParameters, Trial, try_model
 
 if TYPE_CHECKING:
     from .media_projector import MediaProjector
@@ -132,6 +133,8 @@ class LlamaBackend:
         mmproj: str = "",
         family: str = "",
         gpu_layers: int = 0,
+        threads: int = 0,
+        extra_buffers: bool | None = None,
     ) -> None:
         """Load a GGUF.
 
@@ -145,13 +148,16 @@ class LlamaBackend:
             mmproj: Path of the projector for pictures, "none", or "" to look for it beside the model.
             family: What the model is; "" if its name and its metadata say it.
             gpu_layers: Layers that a GPU computes; -1 for all.
+            threads: Number of threads; 0 for as many as are fastest on the cores.
+            extra_buffers: As for `load_engine`.
 
         Raises:
             ModelError: A file cannot be loaded, or the projector is the one of another model.
         """
         projector = find_projector(path, mmproj)
         batch_tokens = _PICTURE_BATCH_TOKENS if projector else BATCH_TOKENS
-        self._engine: Any = load_engine(path, context_tokens, count_threads(cores), library, batch_tokens, gpu_layers)
+        threads = threads or count_threads(cores)
+        self._engine: Any = load_engine(path, context_tokens, threads, library, batch_tokens, gpu_layers, extra_buffers)
         self.header: GgufHeader = self._engine.header
         self._state_cache = LlamaStateCache(states, path, self._engine) if states else None
         self._state_pool: StatePool | None = None
@@ -183,7 +189,10 @@ class LlamaBackend:
         self._stop_sequences = [text for text in template.stop_sequences if not self._is_ended_by_token(text)]
         self._can_generate = has_kv_cache(self._engine)
         has_template = bool(source) or not self._can_generate
-        self.load_notices: Sequence[Sentence] = () if has_template else (describe_missing_template(path.name, names),)
+        self.load_notices: Sequence[Sentence] = (
+            *(() if has_template else (describe_missing_template(path.name, names),)),
+            *(() if self._engine.extra_buffers else (describe_reduced_engine(library),)),
+        )
         self.parameter_count = count_parameters(self._engine)
         self._scored_tokens: int | None = None
         self._vocabulary = cache(partial(read_vocabulary, self._engine))
@@ -647,21 +656,36 @@ class LlamaBackend:
         return tokens
 
 
-def check_llama(settings: Settings) -> tuple[Path, int, Sequence[Sentence]]:
-    """Check the GGUF of the settings, by default the small model that ships; blocks while a new one is tried.
+@dataclass(frozen=True)
+class CheckedModel:
+    """A GGUF that can be loaded.
 
-    Returns:
-        The file, its context tokens (0 for the model's own), and what the user should know of them.
+    Attributes:
+        path: The file.
+        context_tokens: Its context tokens; 0 for the model's own.
+        trial: How it ran in a process of its own.
+        notices: What the user should know of them.
+    """
+
+    path: Path
+    context_tokens: int
+    trial: Trial
+    notices: Sequence[Sentence]
+
+
+def check_llama(settings: Settings) -> CheckedModel:
+    """Try the GGUF of the settings, by default the small model that ships; blocks while a new one is tried.
 
     Raises:
         ModelError: It cannot be loaded, or llama.cpp is missing.
     """
     path = resolve_model(settings.model)
     check_library(settings.llama_library, path.name)
-    projector, known = find_projector(path, settings.mmproj), state_folder() / "loaded-models"
     context_tokens, reduced = fit_context(settings, path)
-    check_model_file(path, context_tokens, settings.llama_library, known, projector)
-    return path, context_tokens, (reduced,) if reduced else ()
+    threads = count_threads(choose_cores())
+    parameters = EngineParameters(settings.context_tokens, settings.llama_library, threads, settings.gpu_layers)
+    trial = try_model(path, parameters, find_projector(path, settings.mmproj), context_tokens)
+    return CheckedModel(path, context_tokens, trial, (reduced,) if reduced else ())
 
 
 def open_llama(settings: Settings) -> LlamaBackend:
@@ -670,11 +694,11 @@ def open_llama(settings: Settings) -> LlamaBackend:
     Raises:
         ModelError: It cannot be loaded.
     """
-    path, context_tokens, notices = check_llama(settings)
+    model = check_llama(settings)
     states = state_folder() / "prompt-caches" if settings.keep_prefix else None
     backend = LlamaBackend(
-        path,
-        context_tokens,
+        model.path,
+        model.context_tokens,
         {"on": True, "off": False}.get(settings.thinking),
         states,
         choose_cores(),
@@ -682,6 +706,7 @@ def open_llama(settings: Settings) -> LlamaBackend:
         settings.mmproj,
         settings.family,
         settings.gpu_layers,
+        extra_buffers=model.trial.extra_buffers,
     )
-    backend.load_notices = (*backend.load_notices, *notices)
+    backend.load_notices = (*backend.load_notices, *model.notices)
     return backend

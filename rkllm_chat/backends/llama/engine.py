@@ -24,6 +24,8 @@ from ..base import TokenScore
 from .cores import count_threads
 from .gguf_header import GgufHeader, read_gguf_header
 from .library import LIBRARY_NAME, find_llama_library, import_llama
+from .processor import AMX
+from .trial_load import identify_build, try_build
 
 TEMPLATE_KEY = "tokenizer.chat_template"
 _FALLBACK_ROW = "chatml"
@@ -53,6 +55,7 @@ def load_engine(
     library: str = "",
     batch_tokens: int = BATCH_TOKENS,
     gpu_layers: int = 0,
+    extra_buffers: bool | None = None,
 ) -> Any:
     """Load the engine. Its log goes to our log, never to the terminal.
 
@@ -63,11 +66,16 @@ def load_engine(
         library: Path of another libllama; "" for the one of the package.
         batch_tokens: Maximum number of tokens to evaluate at once.
         gpu_layers: Layers that a GPU computes; -1 for all.
+        extra_buffers: Whether llama.cpp may rearrange weights for the processor; None for what works, as a trial of
+            this build has shown.
 
     Raises:
-        ModelError: llama-cpp-python is missing or cannot load the file.
+        ModelError: llama-cpp-python is missing or cannot load the file, or this build does not run here.
     """
     check_library(library, path.name)
+    threads = threads or count_threads()
+    if extra_buffers is None:
+        extra_buffers = try_build(library, threads, gpu_layers).extra_buffers
     import_llama(library)
     import llama_cpp
 
@@ -81,9 +89,8 @@ def load_engine(
     try:
         # llama.cpp rounds n_ctx up to a multiple of this; llama-cpp-python does not, and its array would be too short
         context = -(-(context_tokens or choose_context(header)) // _CONTEXT_STEP) * _CONTEXT_STEP
-        threads = threads or count_threads()
         options = {"n_threads": threads, "n_threads_batch": threads, "n_gpu_layers": gpu_layers}
-        engine = AbortableLlama(str(path), n_ctx=context, n_batch=batch_tokens, verbose=False, **options)
+        engine = AbortableLlama(extra_buffers, str(path), n_ctx=context, n_batch=batch_tokens, verbose=False, **options)
     except (ValueError, RuntimeError, OSError, AssertionError) as error:
         hint = "llama.cpp may be too old for the model; with --log-file FILE its own message is in the log."
         raise ModelError(f"{path}: llama.cpp cannot load it: {error}.", hint, path=str(path)) from error
@@ -149,6 +156,19 @@ def describe_missing_template(name: str, names: Sequence[str]) -> Sentence:
     if is_named_as_answering(names[:-1]):  # models of one architecture do either
         return Sentence("chat.no_template", {"model": name, "template": _choose_row(names)})
     return Sentence("chat.base_model", {"model": name})
+
+
+def describe_reduced_engine(library: str) -> Sentence:
+    """Return what it means that a build of llama.cpp runs here only without extra buffers.
+
+    Args:
+        library: Path of another libllama; "" for the one of the package.
+    """
+    import llama_cpp
+
+    report = llama_cpp.llama_print_system_info().decode()
+    key = "chat.without_amx" if f"{AMX} = 1" in report else "chat.without_repacking"
+    return Sentence(key, once=identify_build(library))
 
 
 def read_model_names(path: Path, metadata: Mapping[str, object]) -> list[str]:

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 from ...core.errors import ModelError
@@ -20,6 +21,7 @@ LIBRARY_NAME = "libllama.so"
 _FOLDER_VARIABLE = "LLAMA_CPP_LIB_PATH"  # read by llama-cpp-python when it is imported
 _LOAD_S = 60.0
 _SPIN_VARIABLE = "GOMP_SPINCOUNT"
+_LIBRARIES = ("libggml*", "libllama*", "libmtmd*")
 _DEPENDENCIES = ("libggml-base.so", "libggml-cpu.so", "libggml.so")
 
 
@@ -29,6 +31,22 @@ def find_llama_library(named: str, root: Path = Path("/")) -> Path | None:
     path = root / path.relative_to(path.anchor) if path.is_absolute() else path
     path = path / LIBRARY_NAME if path.is_dir() else path
     return path.absolute() if path.is_file() else None
+
+
+def describe_build(named: str) -> str:
+    """Return what identifies a build of llama.cpp: path, size and time of its libraries.
+
+    Nothing is imported: a build for another processor may end the process already while it is loaded.
+
+    Args:
+        named: The library of the settings; "" for the one of the package.
+    """
+    library = find_llama_library(named) if named else None
+    package = find_spec("llama_cpp")
+    own = os.environ.get(_FOLDER_VARIABLE) or Path((package and package.origin) or "").parent / "lib"
+    folder = library.parent if library else Path(own).absolute()
+    files = sorted({file for pattern in _LIBRARIES for file in folder.glob(pattern) if file.is_file()})
+    return "\n".join(f"{file} {file.stat().st_size} {file.stat().st_mtime_ns}" for file in files)
 
 
 def read_instruction_sets(named: str) -> frozenset[str]:
