@@ -47,6 +47,7 @@ PLACES = {
     "core/private_files: ensure_private": (ANY, "fchmod"),
     "config/files: _open_without_waiting": (PROJECT, "os.open"),  # opens only to read
     "mcp_client/process/sandbox_paths: _open_without_waiting": (PROJECT, "os.open"),  # opens only to read
+    "cli/doctor/access: _can_open": (KERNEL, "os.open"),  # writes nothing
     # a folder of somebody else
     "config/editor: edit_config": (f"{PROJECT}, {CONFIG}", "edit_file"),
     "config/editor: add_server": (f"{PROJECT}, {CONFIG}", "edit_config"),

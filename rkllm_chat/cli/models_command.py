@@ -20,7 +20,7 @@ from ..tui.tried_models import list_tried
 from .doctor.board import Board, CheckState, format_size, run_check
 from .doctor.model import (
     check_engine,
-    check_model,
+    check_model_file,
     check_pair,
     find_media_file,
     read_stated_target,
@@ -127,7 +127,9 @@ def _describe(file: ModelFile, board: Board) -> ModelRow:
     """Return what is known of a file."""
     path, is_for_npu = file.path.absolute(), file.kind == "rkllm"
     board = replace(board, settings=replace_model(board.settings, str(path)))
-    findings = [line for check in (check_model, check_engine, check_pair) for line in run_check("model", check, board)]
+    findings = [
+        line for check in (check_model_file, check_engine, check_pair) for line in run_check("model", check, board)
+    ]
     states = [line.state for line in findings]
     state: CheckState = "wrong" if "wrong" in states else "warn" if "warn" in states else "ok"
     family, template = find_family_by_name(path.name), find_model_template(path) if is_for_npu else None

@@ -97,6 +97,9 @@ def test_a_faulty_build_answers_at_every_door(
     assert ask_api(environment, folder) == HELLO
     called = program(*ask_llm(folder))
     assert HELLO in called.stdout
+    rows = {line["name"]: line for line in json.loads(program("doctor", "--json").stdout)["result"]["lines"]}
+    assert rows["model"]["state"] == "warn" and "runs only without AMX_INT8" in rows["model"]["value"]
+    assert "pip install --force-reinstall" in rows["model"]["advice"]
     screen = open_screen("--no-servers")
     screen.wait_for(NOTICE)
     screen.say("Hello!\r", HELLO)
@@ -111,6 +114,8 @@ def test_a_build_that_cannot_run_is_one_sentence_for_scripts(
         assert DEATH in run_python(code, environment).stderr.splitlines()[-1]
     done = program(*ASKED, code=5)
     assert DEATH in done.stderr and done.stderr.count("\n") == 1
+    rows = {line["name"]: line for line in json.loads(program("doctor", "--json", code=1).stdout)["result"]["lines"]}
+    assert rows["model"]["state"] == "wrong" and DEATH in rows["model"]["value"]
 
 
 @pytest.mark.slow  # each door is a process that tries the engine

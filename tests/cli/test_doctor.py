@@ -30,6 +30,7 @@ from stage import PROGRAM, Screen
 from vision_models import build_gguf
 
 TREES = Path(__file__).parents[1] / "trees"
+SHIPPED_TOKENIZER = Path(__file__).parents[2] / "models/tiny-tools/tokenizer.json"
 BOARD_CONFIG = "home/mara/mcp_config.toml"
 MODEL = "/home/mara/models/Qwen3-1.7B-w8a8-rk3588.rkllm"
 OLD_MODEL = "/models/Qwen2.5-1.5B-Instruct_W8A8_g128_RK3588.rkllm"
@@ -112,18 +113,18 @@ ok    platform        RK3588 (Radxa ROCK 5B)
 ok    kernel          6.1.84-8-rk2410
 ok    driver          rknpu 0.9.8
 ok    nodes           /dev/dri/renderD129: this user can read and write
-ok    library         /usr/lib/librkllmrt.so, release 1.2.3
-ok    model           {MODEL}, 22 bytes, by its name rk3588 w8a8
+ok    library         /usr/lib/librkllmrt.so, release 1.2.3 (not tried)
+ok    model           {MODEL}, 22 bytes, by its name rk3588 w8a8 (not tried)
 ok    context         4096 tokens requested; the file's own limit is known once it is loaded
 ok    memory          14.7 GB free of 16.5 GB; the model needs about 470 MB
-ok    tokenizer       /home/mara/models/tokenizer.json; the package tokenizers is not checked on another machine
-ok    template        chatml, by the model's name
+ok    tokenizer       /home/mara/models/tokenizer.json (not tried)
+ok    template        chatml, by the model's name (not tried)
 ok    CPU             policy0 1800 MHz performance, policy4 2400 MHz performance, policy6 2400 MHz performance
 ok    DDR             2112 MHz, performance
 ok    NPU             1000 MHz, performance
 ok    temperature     npu-thermal 44 °C, bigcore0-thermal 46 °C
-ok    server board    rkllm-chat itself
-ok    server notes    /usr/bin/notes-server
+ok    server board    rkllm-chat itself (not tried)
+ok    server notes    /usr/bin/notes-server (not tried)
 ok    server harbour  remote, not contacted
 """,
         "",
@@ -134,7 +135,7 @@ def test_an_old_driver_and_slow_governors_are_reported_with_advice(ask: Ask, pro
     report = ask(TREES / "old_driver", "--model", OLD_MODEL)
     assert {name for name, line in report.items() if line[0] == "wrong"} == {"driver"}
     assert {name: line[1] for name, line in report.items() if line[0] == "warn"} == {
-        "model": f"{OLD_MODEL}, 22 bytes, by its name rk3588 w8a8_g128",
+        "model": f"{OLD_MODEL}, 22 bytes, by its name rk3588 w8a8_g128 (not tried)",
         "tokenizer": "no tokenizer.json next to the model",
         "NPU": "300 MHz, rknpu_ondemand",
         "DDR": "528 MHz, dmc_ondemand",
@@ -170,7 +171,7 @@ def test_rknpu_on_a_mainline_kernel_is_accepted(ask: Ask) -> None:
     assert report["driver"] == ("ok", "rknpu 0.9.8", "")
     assert report["nodes"][1] == "/dev/dri/card1, /dev/dri/renderD129: this user can read and write"
     assert report["buffers"][1] == "/dev/dma_heap/system: this user can read and write"
-    assert report["pair"] == ("ok", "library 1.3.1, model of toolkit 1.3.1", "")
+    assert report["pair"] == ("ok", "library 1.3.1, model of toolkit 1.3.1 (not tried)", "")
     speeds = [name for name in report if name in ("CPU", "DDR", "NPU")]
     assert speeds == ["CPU", "DDR", "NPU"] == [name for name in states(report, "warn") if name != "tokenizer"]
 
@@ -197,7 +198,7 @@ def test_an_rv1126b_with_a_32_bit_library_is_told_which_one_it_needs(ask: Ask, t
     assert "aarch64" in report["library"][2]
     assert report["nodes"][1].startswith("/dev/rknpu: ")
     write(board, "proc/sys/kernel/arch", "armv7l\n")
-    assert ask(board, "--model", model)["library"] == ("ok", f"/{LIBRARY}, release 1.3.0", "")
+    assert ask(board, "--model", model)["library"] == ("ok", f"/{LIBRARY}, release 1.3.0 (not tried)", "")
 
 
 def run_script(script: str, tree: Path, *arguments: str) -> list[str]:
@@ -339,12 +340,12 @@ def test_the_command_of_each_server_is_searched(board: Path, ask: Ask) -> None:
     write(board, BOARD_CONFIG, config)
     report = ask(board, "--config", str(board / BOARD_CONFIG))
     assert {name: line[:2] for name, line in report.items() if name.startswith("server")} == {
-        "server board": ("ok", "rkllm-chat itself"),
+        "server board": ("ok", "rkllm-chat itself (not tried)"),
         "server notes": ("wrong", "its command notes-server was not found"),
         "server harbour": ("ok", "remote, not contacted"),
         "server off": ("ok", "disabled"),
-        "server whole": ("ok", "/opt-notes"),
-        "server own": ("ok", "/opt-notes"),
+        "server whole": ("ok", "/opt-notes (not tried)"),
+        "server own": ("ok", "/opt-notes (not tried)"),
         "server lost": ("wrong", "its folder /no/folder does not exist"),
     }
 
@@ -372,13 +373,15 @@ env = { %s = "x" }
     assert without["server llm"] == "wrong: rkllm-chat itself, but its env does not set KEY"
     installed = [path for path in ("/usr/local/bin/claude", "/usr/bin/claude") if Path(path).exists()]
     expected = (
-        f"ok: rkllm-chat itself, with {installed[0]}" if installed else "wrong: rkllm-chat itself, but the Claude"
+        f"ok: rkllm-chat itself, with {installed[0]} (not tried)"
+        if installed
+        else "wrong: rkllm-chat itself, but the Claude"
     )
     assert without["server claude"].startswith(expected)
     (folder / "claude").touch(0o755)
     assert check_servers(folder, "KEY", 0) == {
-        "server claude": f"ok: rkllm-chat itself, with {folder}/claude",
-        "server llm": "ok: rkllm-chat itself",
+        "server claude": f"ok: rkllm-chat itself, with {folder}/claude (not tried)",
+        "server llm": "ok: rkllm-chat itself (not tried)",
     }
 
 
@@ -442,7 +445,6 @@ def beside(line: str, state: str, value: str, file: str, content: str) -> Change
     return Change(line, state, value, {"m/some-rk3588.rkllm": "x", f"m/{file}": content}, model="/m/some-rk3588.rkllm")
 
 
-A76 = "processor\t: 0\nFeatures\t: fp asimd aes crc32 asimdhp asimddp\n"
 CAPACITIES: Files = {
     f"sys/devices/system/cpu/cpu{core}/cpu_capacity": f"{1024 if core > 3 else 530}\n" for core in range(8)
 }
@@ -498,8 +500,6 @@ CHANGES = [
     Change("engine", "ok", "llama.cpp, /opt/llama", {"opt/llama/libllama.so": "x"},
            '[chat]\nllama_library = "/opt/llama"\n'),
     Change("engine", "", "", CAPACITIES, model="/m/qwen3-rk3588.rkllm"),
-    Change("instructions", "ok", "the processor has DOTPROD, FP16_VA", {"proc/cpuinfo": A76}),
-    Change("instructions", "", "", {"proc/cpuinfo": A76}, model="/m/qwen3-rk3588.rkllm"),
     Change("template", "ok", "chatml, by qwen3", {"m/model.rkllm": "x"},
            '[chat]\nfamily = "qwen3"\nmodel = "/m/model.rkllm"\n'),
     Change("template", "wrong", 'known as "nothing"', {"m/model.rkllm": "x"},
@@ -613,8 +613,8 @@ def test_the_file_with_which_a_model_sees_is_found_and_a_configured_one_must_exi
         return ask(board, "--config", str(config)).get("media")
 
     gguf, npu = 'model = "/data/models/Qwen2-VL-2B.gguf"', 'model = "/data/models/Qwen2-VL-2B_w8a8_rk3588.rkllm"'
-    assert find_media(gguf) == ("ok", "/data/models/mmproj-Qwen2-VL-2B-f16.gguf, 4 bytes", "")
-    assert find_media(npu) == ("ok", "/data/models/qwen2_vl_2b_vision_rk3588.rknn, 4 bytes", "")
+    assert find_media(gguf) == ("ok", "/data/models/mmproj-Qwen2-VL-2B-f16.gguf, 4 bytes (not tried)", "")
+    assert find_media(npu) == ("ok", "/data/models/qwen2_vl_2b_vision_rk3588.rknn, 4 bytes (not tried)", "")
     assert find_media(f'{gguf}\nmmproj = "none"') is None
     assert find_media(npu, 'encoder = "none"') is None
     state, value, advice = find_media(f'{gguf}\nmmproj = "/data/none.gguf"') or ("", "", "")
@@ -631,17 +631,19 @@ def test_an_npu_model_is_wrong_on_a_laptop(tmp_path: Path, ask: Ask) -> None:
 
 
 @pytest.mark.slow
-def test_the_package_tokenizers_is_searched_on_this_machine(environment: dict[str, str], tmp_path: Path) -> None:
-    for name in ("m.rkllm", "tokenizer.json", "packages/tokenizers/__init__.py"):
-        write(tmp_path, name, "{}")
+def test_a_tokenizer_is_read_on_this_machine(environment: dict[str, str], tmp_path: Path) -> None:
+    write(tmp_path, "m.rkllm", "{}")
+    shutil.copy(SHIPPED_TOKENIZER, tmp_path)
     arguments = ("--json", "--model", str(tmp_path / "m.rkllm"))
-    without = parse_report(run_python("import sys; sys.modules['tokenizers'] = None", environment, *arguments).stdout)[
-        "tokenizer"
-    ]
+
+    def report(before: str = "") -> tuple[str, str, str]:
+        return parse_report(run_python(before, environment, *arguments).stdout)["tokenizer"]
+
+    without = report("import sys; sys.modules['tokenizers'] = None")
     assert without[0] == "warn" and "not installed" in without[1] and "pip install tokenizers" in without[2]
-    environment["PYTHONPATH"] = str(tmp_path / "packages")
-    installed = parse_report(run_python("", environment, *arguments).stdout)["tokenizer"]
-    assert installed == ("ok", f"{tmp_path}/tokenizer.json, and the package tokenizers", "")
+    assert report() == ("ok", f"{tmp_path}/tokenizer.json, which the package tokenizers reads", "")
+    write(tmp_path, "tokenizer.json", "{}")
+    assert report()[:2] == ("wrong", f"{tmp_path}/tokenizer.json: not a tokenizer: Model missing. at line 1 column 2.")
 
 
 def test_without_llama_cpp_a_gguf_is_wrong_on_this_machine(environment: dict[str, str], ask: Ask) -> None:

@@ -1,8 +1,9 @@
 """Run the checks of `rkllm-chat doctor` on this machine, its model and its configuration.
 
-CHECKS lists the checks in the order of the output; they are independent, so a failing one hides no other. The doctor
-reads files and writes none, starts no program, loads no library or model and contacts no MCP server. Only a model
-service behind a URL is queried. With `--tools` or `--speed` it does nothing of that: it loads the model and tries it.
+CHECKS lists the checks in the order of the output; they are independent, so a failing one hides no other. A row says
+what was tried: a GGUF answers in a process of its own, unless it has before, bubblewrap runs, the NPU's nodes are
+opened, a model service behind a URL is asked. What would load the NPU or start programs of others is only looked at,
+and its row says "not tried". With `--tools` or `--speed` the model is loaded and measured instead.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ from .board import Board, Check, CheckState, Finding, run_check
 from .fix_script import write_fix_script
 from .report import write_report
 
-_DESCRIPTION = "Check this machine, its model and its configuration. Only files are read; nothing is started."
+_DESCRIPTION = (
+    "Check this machine, its model and its configuration: what can be tried is tried, but no server is started."
+)
 _EPILOG = "Exit codes: 0 no check failed, 1 a check failed, 2 usage error."
 _FORMS = ("text", "json", "report", "fix-script")
 _STATES: tuple[CheckState, ...] = ("ok", "warn", "wrong")  # from the best to the worst

@@ -81,8 +81,17 @@ def _make_nodes(board: Board, paths: list[Path]) -> list[Node]:
     for path in paths:
         mode = path.stat().st_mode
         for_groups = bool(mode & stat.S_IRGRP and mode & stat.S_IWGRP)
-        nodes.append(Node(path, board.unmap_path(path), os.access(path, os.R_OK | os.W_OK), for_groups))
+        nodes.append(Node(path, board.unmap_path(path), _can_open(path), for_groups))
     return nodes
+
+
+def _can_open(path: Path) -> bool:
+    """Open a node as the NPU library does. A container may refuse what the mode of the node permits."""
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC))
+    except OSError:
+        return False
+    return True
 
 
 def _advise_missing(board: Board) -> str:

@@ -43,6 +43,11 @@ def ok(value: str, name: str = "") -> Finding:
     return Finding(name, "ok", value)
 
 
+def untried(value: str, name: str = "") -> Finding:
+    """Report something that looks as it should and was not tried."""
+    return Finding(name, "ok", f"{value} (not tried)")
+
+
 def warn(value: str, advice: str = "", name: str = "") -> Finding:
     """Report what should be looked at."""
     return Finding(name, "warn", value, advice)

@@ -9,8 +9,7 @@ import re
 import stat
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -19,6 +18,14 @@ from ...backends.llama.cores import describe_cores, find_big_cores
 from ...backends.llama.engine import TEMPLATE_KEY, describe_missing_template, read_model_names
 from ...backends.llama.gguf_header import MAGIC, read_gguf_header
 from ...backends.llama.library import find_llama_library, read_instruction_sets
+from ...backends.llama.processor import (
+    AMX,
+    REBUILD,
+    describe_processor,
+    explain_illegal_instruction,
+    find_present_sets,
+    find_unused_sets,
+)
 from ...backends.rkllm.abi import LIBRARY_FOLDERS, LIBRARY_NAME, find_library, read_release
 from ...backends.rkllm.backend import CONTEXT_TOKENS
 from ...backends.rkllm.layouts import LAYOUT_OF_RELEASE
@@ -26,11 +33,12 @@ from ...backends.rkllm.model_file import CONFIG_FILE, find_model_template, read_
 from ...backends.rkllm.options import name_by_family
 from ...backends.rkllm.vision_families import find_encoder
 from ...backends.shared.model_files import PROJECTOR_HINT, SHIPPED_NAME, find_projector, find_shipped_model
+from ...backends.shared.prompt_tokens import load_tokenizer
 from ...config.files import find_exposed_secrets
 from ...core import i18n
 from ...core.errors import ConfigError, ModelError
 from ...prompt.chat_templates import TEMPLATES, choose_template
-from .board import Board, Finding, format_size, ok, warn, wrong
+from .board import Board, Finding, format_size, ok, untried, warn, wrong
 from .machine import find_soc, read_architecture
 
 # Beginnings of files that are downloaded by mistake instead of a model.
@@ -77,7 +85,7 @@ def check_library(board: Board) -> Iterator[Finding]:
         return
     release = read_release(library)
     if release in LAYOUT_OF_RELEASE:
-        yield ok(f"{board.unmap_path(library)}, release {release}")
+        yield untried(f"{board.unmap_path(library)}, release {release}")
     elif assumed := LAYOUT_OF_RELEASE.get(board.settings.rkllm.layout):
         text = f"{board.unmap_path(library)}: release {release or 'unknown'}, used with layout {assumed} as configured"
         yield warn(text, "It is not verified that this release has this layout.")
@@ -171,7 +179,38 @@ def _find_model(board: Board) -> _ModelFile | None:
 
 
 def check_model(board: Board) -> Iterator[Finding]:
-    """Report the model file."""
+    """Report the model file; a GGUF is tried with the parameters of the chat, unless that is known already."""
+    model = _find_model(board)
+    for finding in check_model_file(board):
+        if not model or finding.state == "wrong":
+            yield finding
+        elif model.is_for_npu or not board.is_this_machine or find_spec("llama_cpp") is None:
+            yield replace(finding, value=untried(finding.value).value)
+        else:
+            yield _try_gguf(board, finding)
+
+
+def _try_gguf(board: Board, finding: Finding) -> Finding:
+    """Let the model answer in a process of its own, and return what that shows beside what is known of its file."""
+    from ...backends.llama.backend import check_llama
+
+    try:
+        trial = check_llama(board.settings).trial
+    except ModelError as error:
+        return wrong(error.message, error.hint)
+    if trial.problem:
+        return wrong(f"{finding.value}: it neither answers nor computes embeddings: {trial.problem}")
+    if trial.extra_buffers:
+        return replace(finding, value=f"{finding.value}, answers")
+    used = read_instruction_sets(board.settings.llama_library)
+    what = AMX if AMX in used else "weights that are rearranged for the processor"
+    value = f"{finding.value}, runs only without {what}, with which this build of llama.cpp fails here"
+    advice = explain_illegal_instruction(used, find_present_sets(describe_processor()))[1]
+    return warn(f"{value}: prompts are read more slowly", advice)
+
+
+def check_model_file(board: Board) -> Iterator[Finding]:
+    """Report the model file, which is only looked at."""
     model = _find_model(board)
     if not model:
         yield _absent_model_line(board)
@@ -203,38 +242,18 @@ def check_engine(board: Board) -> Iterator[Finding]:
         yield ok(f"llama.cpp, {', '.join(facts)}")
 
 
-_BUILD_ADVICE = "Build it on this machine: pip install --force-reinstall --no-cache-dir llama-cpp-python"
-# Feature in /proc/cpuinfo -> instruction set as llama.cpp names it. What it is for: models of 4 and 8 bits.
-_INSTRUCTION_SETS = {
-    "asimddp": "DOTPROD",
-    "asimdhp": "FP16_VA",
-    "i8mm": "MATMUL_INT8",
-    "avx2": "AVX2",
-    "avx512f": "AVX512",
-}
-
-
 def check_instructions(board: Board) -> Iterator[Finding]:
-    """Compare the instruction sets of the processor with those that the installed llama.cpp was built for."""
-    model, text = _find_model(board), ""
-    with suppress(OSError):
-        text = board.read("proc/cpuinfo")
-    line = re.search(r"^(?:Features|flags)\s*:(.*)", text, re.MULTILINE)
-    present = [name for feature, name in _INSTRUCTION_SETS.items() if line and feature in line[1].split()]
-    if not present or not model or model.is_for_npu:
-        return
-    if not board.is_this_machine or find_spec("llama_cpp") is None:
-        yield ok(f"the processor has {', '.join(present)}")
+    """Report instruction sets that would make llama.cpp faster and that its build does not use.
+
+    Whether it runs with those that it uses is shown by the row of the model.
+    """
+    model = _find_model(board)
+    if not board.is_this_machine or not model or model.is_for_npu or find_spec("llama_cpp") is None:
         return
     used = read_instruction_sets(board.settings.llama_library)
-    if lacking := sorted(used.intersection(_INSTRUCTION_SETS.values()).difference(present)):
-        value = f"llama.cpp was built with {', '.join(lacking)}, which the processor lacks"
-        yield wrong(value, _BUILD_ADVICE)
-    elif unused := [name for name in present if name not in used]:
-        value = f"the processor has {', '.join(present)}; llama.cpp was built without {', '.join(unused)}"
-        yield warn(value, _BUILD_ADVICE)
-    else:
-        yield ok(f"llama.cpp uses {', '.join(present)}")
+    if unused := find_unused_sets(used, find_present_sets(describe_processor(board.root))) if used else []:
+        sets = ", ".join(unused)
+        yield warn(f"the processor has {sets}; llama.cpp was built without", f"Build it on this machine: {REBUILD}")
 
 
 def check_media(board: Board) -> Iterator[Finding]:
@@ -250,7 +269,8 @@ def check_media(board: Board) -> Iterator[Finding]:
     if file and not file.is_file():
         yield wrong(f"{board.unmap_path(file)} does not exist", PROJECTOR_HINT)
     elif file:
-        yield ok(f"{board.unmap_path(file)}, {format_size(file.stat().st_size)}")
+        value = f"{board.unmap_path(file)}, {format_size(file.stat().st_size)}"
+        yield untried(value) if model.is_for_npu or not board.is_this_machine else ok(f"{value}, tried with the model")
 
 
 def find_media_file(board: Board, model: Path) -> Path | None:
@@ -386,7 +406,7 @@ def check_pair(board: Board) -> Iterator[Finding]:
             yield warn(f"{name}: this library {pair.effect}", pair.advice)
             return
     if toolkit:
-        yield ok(name)
+        yield untried(name)
 
 
 def check_context(board: Board) -> Iterator[Finding]:
@@ -468,12 +488,22 @@ def check_tokenizer(board: Board) -> Iterator[Finding]:
     if not file.is_file():
         yield warn("no tokenizer.json next to the model", f"{why} It comes with the original model.")
     elif not board.is_this_machine:
-        yield ok(f"{board.unmap_path(file)}; the package tokenizers is not checked on another machine")
+        yield untried(str(board.unmap_path(file)))
     elif find_spec("tokenizers") is None:
         advice = f"pip install tokenizers. {why}"
         yield warn(f"{board.unmap_path(file)}, but the package tokenizers is not installed", advice)
     else:
-        yield ok(f"{board.unmap_path(file)}, and the package tokenizers")
+        yield _try_tokenizer(file, why)
+
+
+def _try_tokenizer(file: Path, why: str) -> Finding:
+    try:
+        encode = load_tokenizer(file)
+    except ModelError as error:
+        return wrong(error.message, error.hint)
+    if encode:
+        return ok(f"{file}, which the package tokenizers reads")
+    return warn(f"{file} puts a blank before every text, so it is not used", why)
 
 
 def check_template(board: Board) -> Iterator[Finding]:
@@ -490,15 +520,15 @@ def check_template(board: Board) -> Iterator[Finding]:
         return
     selected = choose_template(options.template, named.name)
     if options.native_tools or options.template == "runtime":
-        yield ok("that of the runtime, built into the model")
+        yield untried("that of the runtime, built into the model")
     elif row := next((name for name, template in TEMPLATES.items() if template is selected), ""):
         by = "the model's name" if named == model.path else named.stem
         why = f"by {by}" if options.template == "auto" else "as set"
-        yield ok(f"{row}, {why}")
+        yield untried(f"{row}, {why}")
     elif board.map_path(options.template).is_file():
-        yield ok(options.template)
+        yield untried(options.template)
     elif options.template == "auto" and (beside := find_model_template(model.path)):
-        yield ok(f"that of {board.unmap_path(beside.path)}")
+        yield untried(f"that of {board.unmap_path(beside.path)}")
     else:
         is_configured = options.template != "auto"
         value = f"no template is named {options.template}" if is_configured else "unknown by the model's name"

@@ -8,7 +8,7 @@ from ...backends import BACKENDS
 from ...calls.formats import FORMATS
 from ...core.plugins import KINDS, PluginKind, find_plugins
 from ...mcp_servers import BUNDLED
-from .board import Board, Finding, ok, wrong
+from .board import Board, Finding, untried, wrong
 
 
 def check_plugins(board: Board) -> Iterator[Finding]:
@@ -25,4 +25,4 @@ def check_plugins(board: Board) -> Iterator[Finding]:
         for plugin in find_plugins(kind).values():
             what = f"{kind[:-1]} {plugin.name}: {plugin.package} ({plugin.target})"
             is_hidden = plugin.name in built_in[kind]
-            yield wrong(what, "The name is built in; the plugin is not used.") if is_hidden else ok(what)
+            yield wrong(what, "The name is built in; the plugin is not used.") if is_hidden else untried(what)

@@ -17,9 +17,10 @@ from ...core.programs import PROGRAM_NAME
 from ...core.user_paths import expand_home
 from ...mcp_client.acceptance import check_start
 from ...mcp_client.process.launch import make_environment, wants_sandbox
-from ...mcp_client.process.start import IS_MACOS, NO_BUBBLEWRAP, SANDBOX_VARIABLE
+from ...mcp_client.process.sandbox import find_bubblewrap
+from ...mcp_client.process.start import IS_MACOS, SANDBOX_VARIABLE
 from ...mcp_servers.claude.find_cli import find_claude
-from .board import Board, Finding, ok, warn, wrong
+from .board import Board, Finding, ok, untried, warn, wrong
 
 
 def check_servers(board: Board) -> Iterator[Finding]:
@@ -50,27 +51,27 @@ def _check_server(board: Board, server: ServerConfig, trust_store: TrustStore) -
     if server.command == PROGRAM_NAME:
         return _check_bundled(board, server)
     if found := _find_program(board, server):
-        return ok(found)
+        return untried(found)
     advice = "Install it or add it to the PATH. Relative paths start at the current folder."
     return wrong(f"its command {server.command} was not found", advice)
 
 
 def check_sandbox(board: Board) -> Iterator[Finding]:
-    """Report whether bubblewrap is installed, unless no sandbox is wanted. It is not run."""
+    """Run bubblewrap as a server's sandbox does, unless no sandbox is wanted."""
     commands = [server for server in board.settings.servers if server.enabled and server.command]
     sandboxed = [server for server in commands if wants_sandbox(server)]
     is_off = os.environ.get(SANDBOX_VARIABLE) == "off" or any(server.command != PROGRAM_NAME for server in commands)
     advice = "A container encloses them." if IS_MACOS else "sudo apt install bubblewrap"
     if not board.is_this_machine or (is_off and not sandboxed):
         return
-    if bwrap_path := shutil.which("bwrap"):
-        yield ok(f"bubblewrap is {bwrap_path}; /mcp status shows what it allows")
+    bubblewrap, problem = find_bubblewrap()
+    if bubblewrap:
+        yield ok(f"{bubblewrap.program} works; /mcp status shows what it allows")
     elif sandboxed:
         report = wrong if any(server.sandbox == "on" for server in sandboxed) else warn
-        yield report(f"{NO_BUBBLEWRAP}: servers run without a sandbox", advice)
+        yield report(f"{problem}: servers run without a sandbox", advice)
     else:
-        value = f"{NO_BUBBLEWRAP}: servers that you add will run without a sandbox"
-        yield Finding("", "ok", value, advice)
+        yield Finding("", "ok", f"{problem}: servers that you add will run without a sandbox", advice)
 
 
 def _check_bundled(board: Board, server: ServerConfig) -> Finding:
@@ -79,13 +80,13 @@ def _check_bundled(board: Board, server: ServerConfig) -> Finding:
     match server.args:
         case ["serve", "claude", *_] if board.is_this_machine:
             try:
-                return ok(f"{description}, with {find_claude(make_environment(board.environment, server.env))}")
+                return untried(f"{description}, with {find_claude(make_environment(board.environment, server.env))}")
             except StartError as error:
                 return wrong(f"{description}, but the Claude CLI is missing: {error.message}", error.hint)
         case ["serve", "llm" | "remote", *options] if missing := _find_missing_key(server, options):
             advice = f'Servers do not inherit your environment; pass it on: env = {{ {missing} = "${{{missing}}}" }}.'
             return wrong(f"{description}, but its env does not set {missing}", advice)
-    return ok(description)
+    return untried(description)
 
 
 def _find_missing_key(server: ServerConfig, options: list[str]) -> str:

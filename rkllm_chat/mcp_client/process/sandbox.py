@@ -102,7 +102,7 @@ def wrap_in_sandbox(server: ServerConfig, start: StartPlan, roots: Iterable[str]
     Raises:
         ConnectError: A sandbox is required but unavailable.
     """
-    bubblewrap, problem = _find_bubblewrap()
+    bubblewrap, problem = find_bubblewrap()
     start.sandbox = sandbox = Sandbox(server.name, problem)
     if bubblewrap is None:
         if _is_required(server):
@@ -286,7 +286,7 @@ def _protect(
     return mount_protected(hidden, read_only, start.missing, writable, bubblewrap.mount_tmpfs)
 
 
-def _find_bubblewrap() -> tuple[_Bubblewrap | None, str]:
+def find_bubblewrap() -> tuple[_Bubblewrap | None, str]:
     """Return bubblewrap, or None and why it is unusable."""
     program = find_installed("bwrap")
     if program is None:
