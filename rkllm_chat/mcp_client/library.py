@@ -332,7 +332,8 @@ class MCPClient:
         if result.is_error:
             text = f'The tool "{tool}" of server "{server}" failed: {result_to_text(result)}'
             structured = result.structured_content
-            raise MCPToolError(text, server=server, content=result.content, structured_content=structured)
+            hint = self.toolbox.explain_failure(server, text, arguments or {})
+            raise MCPToolError(text, hint, server=server, content=result.content, structured_content=structured)
         return ToolContent(result)
 
     async def call_tool(

@@ -273,14 +273,23 @@ class Toolbox:
             connection = self._get_connection(tool.server)
             result = await connection.call(tool.name, arguments, on_progress, tool)
         except ChatError as error:
+            if isinstance(error, ProtocolError) and "code" in error.details:  # the server's own answer
+                self._keep_denial(connection.find_denial(error.message, arguments))
             return finish("failed", error.message)
         text, user_text = result_to_text(result), result_for_user(result)
         media = await store_content(self.media_store, read_binary_content(result), tool.name)
-        denial = connection.find_denial(text, arguments, bool(result.is_error))
-        if denial and len(self._denials) < _MAX_DENIALS:
-            self._denials.append(denial)
+        self._keep_denial(connection.find_denial(text, arguments, bool(result.is_error)))
         status: Status = "failed" if result.is_error else "completed"
         return finish(status, text, result.structured_content, user_text, media)
+
+    def _keep_denial(self, denial: Denial | None) -> None:
+        if denial and len(self._denials) < _MAX_DENIALS:
+            self._denials.append(denial)
+
+    def explain_failure(self, server: str, text: str, arguments: Mapping[str, Any]) -> str:
+        """Return which setting of a server's sandbox would allow what a failed call says; "" if it was not that."""
+        denial = self._get_connection(server).find_denial(text, arguments)
+        return denial.text if denial else ""
 
     async def execute_tool(
         self,
@@ -299,7 +308,12 @@ class Toolbox:
         if connection.lifecycle.is_open and tool not in (names := [one.name for one in connection.advertised.tools]):
             hint = f"It has {', '.join(names)}." if names else "It has no tools."
             raise ToolNotFoundError(f'Server "{server}" has no tool "{tool}".', hint, available=names)
-        return await connection.call(tool, arguments or {}, on_progress, limit_s=limit_s)
+        try:
+            return await connection.call(tool, arguments or {}, on_progress, limit_s=limit_s)
+        except ProtocolError as error:
+            if "code" in error.details and not error.hint:
+                error.hint = self.explain_failure(server, error.message, arguments or {})
+            raise
 
     async def list_tools(self, server: str | None = None) -> list[Tool]:
         """Return the tools of one server, or of all that are open or idle."""

@@ -329,7 +329,12 @@ class ServerSession:
         return entries
 
     def _request(self, method: str, params: dict[str, Any], phase: str, limit_s: float | None) -> dict[str, Any]:
-        result = self._run(lambda session: session.request(method, params, phase, limit_s or self.server.timeout_s))
+        try:
+            result = self._run(lambda session: session.request(method, params, phase, limit_s or self.server.timeout_s))
+        except ProtocolError as error:
+            if phase != "list" and "code" in error.details and not error.hint:  # the server's own answer
+                error.hint = self.explain_failure(error.message)
+            raise
         return _strip_envelope(result)
 
     def close(self, is_patient: bool = True) -> None:
