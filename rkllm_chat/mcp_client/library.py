@@ -45,6 +45,7 @@ from ..config.loader import read_settings
 from ..config.settings import ServerConfig, read_json
 from ..core.errors import (
     ChatError,
+    ConfigError,
     ConnectError,
     TimeLimitError,
     ToolError,
@@ -168,10 +169,11 @@ class MCPClient:
         Raises:
             MCPException: The configuration is invalid; the message names the place.
         """
-        configs, in_process = _read_servers(servers)
+        configs, in_process, left_out = _read_servers(servers)
         folders = tuple(Path(root).expanduser().absolute() for root in roots)
         self._handlers = ClientHandlers(sample=sample, elicit=elicit, roots=folders, on_log=on_log, on_change=on_change)
         self.toolbox = Toolbox(configs, Path(log_folder) if log_folder else None, self._handlers)
+        self.toolbox.left_out = left_out
         self._is_entered = False
         for name, server in in_process.items():
             self._connect_in_process(name, server)
@@ -206,23 +208,28 @@ class MCPClient:
         await self.toolbox.aclose()
 
     async def add_server(self, name: str, entry: Any) -> None:
-        """Start one more server; one that does not start is in `failures`.
+        """Start one more server.
 
         Args:
             name: Its name.
             entry: A table as in `mcpServers`, a `ServerConfig`, or an in-process server object.
 
         Raises:
-            MCPException: The entry is invalid, or there is a server of that name.
+            MCPException: The entry is invalid, there is a server of that name, or it did not start and is forgotten.
         """
         if name in self.servers:
             raise MCPException(f'There is a server "{name}" already.', "Remove it first, or choose another name.")
-        added, in_process = _read_servers({name: entry})
+        added, in_process, left_out = _read_servers({name: entry})
+        if left_out:
+            raise left_out.popitem()[1]
         toolbox = self._open_toolbox()
         if in_process:
             await self._connect_in_process(name, entry).lifecycle.open()
         else:
             await toolbox.apply_config([*self._list_configs(), *added])
+        if error := self.failures.get(name):
+            await self.remove_server(name)
+            raise error
 
     async def remove_server(self, name: str) -> None:
         """Close a server and forget it. Raises MCPException if there is none of that name."""
@@ -238,7 +245,8 @@ class MCPClient:
         Raises:
             MCPException: The configuration is invalid; nothing has changed then.
         """
-        configs, in_process = _read_servers(servers)
+        configs, in_process, left_out = _read_servers(servers)
+        self.toolbox.left_out = left_out
         changed = await self._open_toolbox().apply_config(configs)
         for name, server in in_process.items():
             await self._connect_in_process(name, server).lifecycle.open()
@@ -255,8 +263,9 @@ class MCPClient:
 
     @property
     def health(self) -> dict[str, ServerHealth]:
-        """How each server is, by its name."""
-        return {
+        """How each server is, by its name; of an entry that is left out, why."""
+        left_out = {name: ServerHealth(False, error, 0.0, "", 0) for name, error in self.toolbox.left_out.items()}
+        return left_out | {
             name: ServerHealth(
                 life.is_open, life.error, life.latency_s, life.protocol_version, len(one.advertised.tools)
             )
@@ -275,11 +284,13 @@ class MCPClient:
         return self.toolbox.failures
 
     def is_connected(self, server: str | None = None) -> bool:
-        """Tell whether a server is open; without a name, whether all are.
+        """Tell whether a server is open; without a name, whether all are, those of entries that are left out included.
 
         Raises:
             MCPException: There is no such server.
         """
+        if server in self.toolbox.left_out or (server is None and self.toolbox.left_out):
+            return False
         return all(self.toolbox.is_connected(name) for name in ([server] if server else self.servers))
 
     @overload
@@ -290,8 +301,10 @@ class MCPClient:
         """Return the tools of one server, or of all open ones by server name.
 
         Raises:
-            MCPException: There is no such server.
+            MCPException: There is no such server, or it is not open: the error says why.
         """
+        if server and (error := self.failures.get(server)):
+            raise error
         tools = await self._open_toolbox().list_tools(server)
         return self._by_server([(tool.server, tool) for tool in tools], server)
 
@@ -388,6 +401,9 @@ class MCPClient:
             value: The text typed so far.
             context: Arguments that are already filled in.
         """
+        if not isinstance(reference, PromptReference | ResourceTemplateReference):
+            hint = 'Write PromptReference(name="..."), or ResourceTemplateReference(uri="..."), of mcp_types.'
+            raise MCPException(f"The reference of a completion cannot be {reference!r}.", hint)
         answer = await self._open_toolbox().complete(server, reference, argument, value, context)
         return list(answer.completion.values)
 
@@ -540,15 +556,18 @@ class SyncMCPClient(BlockingContext):
         return self._call(self._client.list_resources, server)
 
 
-def _read_servers(servers: Servers) -> tuple[list[ServerConfig], dict[str, Any]]:
-    """Return the configured servers, and the in-process server objects by name."""
+def _read_servers(servers: Servers) -> tuple[list[ServerConfig], dict[str, Any], dict[str, ChatError]]:
+    """Return the configured servers, the in-process server objects by name, and why entries are left out, by name."""
     if isinstance(servers, str | Path):
         settings = read_settings(Path(servers).expanduser(), os.environ)
-        for entry in settings.skipped:
-            _log.warning("%s", entry.make_error())
-        return list(settings.servers), {}
+        left_out: dict[str, ChatError] = {
+            entry.name or entry.source: entry.make_error() for entry in settings.skipped
+        } | _find_kept_off(settings.servers)
+        for error in left_out.values():
+            _log.warning("%s", error)
+        return list(settings.servers), {}, left_out
     if not isinstance(servers, Mapping):
-        return list(servers), {}
+        return list(servers), {}, {}
     entries = servers.get("mcpServers", servers)
     if not isinstance(entries, Mapping):
         raise MCPException('"mcpServers" must be a table of servers by name.')
@@ -559,4 +578,19 @@ def _read_servers(servers: Servers) -> tuple[list[ServerConfig], dict[str, Any]]
     except (TypeError, ValueError) as error:
         raise MCPException(f"The configuration cannot be written as JSON: {error}.") from error
     in_process = {name: entry for name, entry in entries.items() if name not in {**configs, **tables}}
-    return [*configs.values(), *read_json(text, "the configuration", os.environ).servers], in_process
+    read = read_json(text, "the configuration", os.environ).servers
+    return [*configs.values(), *read], in_process, _find_kept_off(read)
+
+
+def _find_kept_off(servers: Iterable[ServerConfig]) -> dict[str, ChatError]:
+    """Return an error for each server that is off because something of its entry is not understood."""
+    return {
+        server.name: ConfigError(
+            f'Server "{server.name}" of {server.source} is off: {", ".join(server.kept_off)} is not understood'
+            " and may be a restriction.",
+            f'Write "ignored_keys": {json.dumps(server.kept_off)} into its entry to use it all the same.',
+            server=server.name,
+        )
+        for server in servers
+        if server.kept_off
+    }

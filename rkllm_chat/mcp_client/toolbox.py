@@ -86,6 +86,7 @@ class Toolbox:
         handlers: Handlers of requests and notifications from servers.
 
     Attributes:
+        left_out: Why entries of the configuration are no servers, by name; for programs that use it as a library.
         connections: Connection by server name.
         refused: Names of further enabled servers, which the user has not accepted.
         media_store: Stores pictures, sounds and blobs of results; without it only placeholders are left of them.
@@ -104,6 +105,7 @@ class Toolbox:
         self._opening: set[asyncio.Task[None]] = set()
         self._apply_lock = asyncio.Lock()
         self._denials: list[Denial] = []
+        self.left_out: dict[str, ChatError] = {}
 
     @classmethod
     def from_servers(
@@ -198,7 +200,8 @@ class Toolbox:
     def failures(self) -> dict[str, ChatError]:
         """The error of each server that is not open, by server name."""
         lifecycles = {name: one.lifecycle for name, one in self.connections.items()}
-        return {name: one.error for name, one in lifecycles.items() if one.error and not one.is_open}
+        closed = {name: one.error for name, one in lifecycles.items() if one.error and not one.is_open}
+        return {**self.left_out, **closed}
 
     def take_denials(self) -> list[Denial]:
         """Return what sandboxes have denied calls since the last time."""
@@ -336,17 +339,24 @@ class Toolbox:
         """Read a resource; without a server, from the first that has it.
 
         Raises:
-            ChatError: The error of the last server tried; ProtocolError if no open server has resources.
+            ChatError: Without a server: ProtocolError if no open one has it, or the error of one that did not answer.
         """
-        last_error: ChatError = ProtocolError("No open server has resources.")
+        asked, failed = list[str](), list[ChatError]()
         for connection in self._select(server):
             if connection.lifecycle.is_open and connection.lifecycle.capabilities.resources is None:
                 continue
             try:
                 return await _read_resource(connection, uri)
             except ChatError as error:
-                last_error = error
-        raise last_error
+                if server:
+                    raise
+                asked.append(connection.config.name)
+                failed += [] if "code" in error.details else [error]  # a server that answered only does not have it
+        if failed:
+            raise failed[-1]
+        if not asked:
+            raise ProtocolError("No open server has resources.")
+        raise ProtocolError(f'No open server has the resource "{uri}".', f"Asked: {', '.join(asked)}.", asked=asked)
 
     async def read_attachment(self, uri: str, server: str | None = None) -> Attachment:
         """Return a resource as a model reads it. Raises ChatError."""
@@ -508,6 +518,8 @@ class Toolbox:
 
     def _get_connection(self, server: str) -> Connection:
         if server not in self.connections:
+            if server in self.left_out:
+                raise self.left_out[server]
             names = list(self.connections)
             hint = f"The configured servers are {', '.join(names)}." if names else "No server is configured."
             raise ServerNotFoundError(f'There is no server "{server}".', hint, available=names)
