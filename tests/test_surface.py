@@ -19,7 +19,7 @@ from rkllm_chat.core.command_line import Parser, get_options, get_subparsers
 from rkllm_chat.mcp_servers import BUNDLED
 from rkllm_chat.tui.slash_commands.registry import COMMANDS as SLASH_COMMANDS
 
-MOST = {"commands": 26, "options": 50, "settings": 60, "settings of engines": 27, "slash commands": 22}
+MOST = {"commands": 26, "options": 51, "settings": 61, "settings of engines": 27, "slash commands": 22}
 SETTINGS_PAGE = Path(__file__).parents[1] / "docs/settings.md"
 EVERYWHERE = {"help", "json", "serve", "--help", "--version", "/help", "/quit"}
 
