@@ -529,6 +529,9 @@ def test_a_missing_part_is_named(compiled: Compiled, npu_model: Path, tmp_path: 
     assert "librkllmrt.so was not found in /nowhere" in complaint(
         rkllm=RkllmSettings(library="/nowhere"), model=str(npu_model)
     )
+    assert "https://github.com/airockchip/rknn-llm" in complaint(
+        rkllm=RkllmSettings(library="/nowhere"), model=str(npu_model)
+    )
     unknown = complaint(rkllm=there, model=str(odd))
     assert "Neither the name of odd.rkllm nor a file beside it says which model it is." in unknown
     named = replace(there, template="klingon")

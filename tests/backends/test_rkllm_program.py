@@ -129,3 +129,31 @@ def test_a_model_that_does_not_load_exits_with_an_error(on_npu: Options, program
 def test_a_missing_library_exits_with_an_error(program: Run, shipped_model: Path) -> None:
     failed = program("--backend", "rkllm", "--model", str(shipped_model), "-p", "Hello!", code=5)
     assert failed.stderr.startswith("rkllm-chat: librkllmrt.so was not found in")
+
+
+@pytest.mark.parametrize("suffix", ["gguf", "rkllm"])
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:1\nsize 9\n", "a Git LFS pointer, not the model"),
+        (b"\n <!DOCTYPE html><title>Sign in</title>", "a web page, not the model"),
+        (b'<?xml version="1.0"?><Error>AccessDenied</Error>', "a web page, not the model"),
+    ],
+)
+def test_what_was_downloaded_instead_of_a_model_is_named(
+    suffix: str, content: bytes, said: str, program: Run, folder: Path
+) -> None:
+    (folder / f"qwen3.{suffix}").write_bytes(content)
+    failed = program("--no-servers", "--model", f"qwen3.{suffix}", "-p", "Hello!", code=5)
+    assert said in failed.stderr and "Download the file itself" in failed.stderr
+
+
+@pytest.mark.slow
+def test_a_truncated_model_is_said_to_be_incomplete(
+    on_npu: Options, program: Run, shipped_model: Path, folder: Path
+) -> None:
+    whole, model = shipped_model.read_bytes(), folder / "qwen3-tiny.rkllm"
+    for content, is_named in ((whole[: len(whole) // 2], True), (b"RKLLM rkllm-toolkit version: 1.3.1", False)):
+        model.write_bytes(content)
+        failed = program(*on_npu("G")[:-1], str(model), "-p", "Hello!", code=5)
+        assert ("the download may be incomplete" in failed.stderr) is is_named, failed.stderr

@@ -33,6 +33,7 @@ LIBRARY_FOLDERS = (
     "opt/rkllm/lib",
 )
 LIBRARY_NAME = "librkllmrt.so"
+LIBRARY_SOURCE = "https://github.com/airockchip/rknn-llm, folder rkllm-runtime/Linux/librkllm_api"
 ENCODER_LIBRARY_NAME = "librknnrt.so"
 
 _WITHOUT_DEFAULT: Mapping[str, Any] = {

@@ -34,7 +34,7 @@ from ..shared.prompt_cache_files import MAX_FILES, PromptCacheFiles
 from ..shared.prompt_tokens import PromptTokenizer, load_tokenizer
 from ..shared.stop_sequences import Ending, StopDetector
 from ..shared.thread_stream import Emit, PrefillRequest, stream_from_thread
-from .abi import find_encoder_library, find_layout, find_library, read_release
+from .abi import LIBRARY_SOURCE, find_encoder_library, find_layout, find_library, read_release
 from .layouts import LAYOUT_OF_RELEASE
 from .model_file import TOKENIZER_FILE
 from .options import (
@@ -681,7 +681,10 @@ def check_rkllm(settings: Settings) -> tuple[Path, Path]:
     library = find_library(settings.rkllm.library)
     if library is None:
         places = settings.rkllm.library or "the usual places"
-        hint = "Set library under [rkllm] to the path of librkllmrt.so; rkllm-chat doctor shows more."
+        hint = (
+            f"It is published at {LIBRARY_SOURCE}; take release 1.2.2 or 1.3.1. Set library under [rkllm] to its path; "
+            "rkllm-chat doctor shows more."
+        )
         raise ModelError(f"librkllmrt.so was not found in {places}.", hint)
     release = read_release(library)
     check_release(settings, release, find_layout(release, settings.rkllm.layout))

@@ -17,6 +17,7 @@ from typing import Any
 
 from ...core.errors import CONTEXT_FULL_HINT, ChatError, GenerationError, ModelError
 from ...core.events import Sentence
+from .model_file import read_toolkit_release
 from .worker_client import StoppedError, WorkerClient, WorkerDiedError
 
 _SECONDS_PER_TOKEN = 0.1
@@ -136,6 +137,10 @@ _KNOWN_MESSAGES = (
     ),
 )
 
+_MAY_BE_INCOMPLETE = (
+    "The file does not end with the release of its converter, as newer ones do: the download may be incomplete. "
+    "Compare its size with that of the source, or download it again."
+)
 _EXIT_HINTS: Mapping[int | None, str] = {
     -signal.SIGILL: "The library uses an instruction that this processor does not have, as reported of release 1.3.0 "
     "on an RK3588: try 1.2.2 or 1.3.1.",
@@ -387,6 +392,8 @@ class Runtime:
 
     def _make_load_error(self, worker: WorkerClient, text: str, hint: str = "") -> ChatError:
         """Create the error of a model that cannot be loaded; it says where to read more."""
+        if not hint and not read_toolkit_release(self._config.model):
+            hint = _MAY_BE_INCOMPLETE
         error = self.make_error(ModelError, worker, text, hint)
         error.hint = f"{error.hint} The library's log is {worker.log}; rkllm-chat doctor inspects the board.".strip()
         return error

@@ -32,6 +32,8 @@ NO_PROJECTOR = "none"
 _QUANTIZATION = re.compile(r"[-_.](?:bf16|f16|f32|i?q\d\w*|mxfp4)\Z")
 _PROJECTOR_KINDS = ("-f16", "-q8_0", "-bf16", "-f32")
 """Quantizations of projectors, best first: the cores of RK3588 and RK3576 (Armv8.2) have F16 and no BF16."""
+BEGINNING_BYTES = 64
+"""Bytes of a file that show whether it is something else than a model."""
 PROJECTOR_HINT = 'Set mmproj in [chat] to the mmproj file of this model, or to "none" to use it without pictures.'
 
 
@@ -143,12 +145,24 @@ def find_shipped_model() -> Path:
 
 
 def read_beginning(path: Path, hint: str) -> bytes:
-    """Return the first bytes of a model. Raises ModelError if it cannot be one, before native code reads it."""
+    """Return the first 4 bytes of a model. Raises ModelError if it cannot be one, before native code reads it."""
     with open_regular(path, hint) as file:
-        beginning = file.read(4)
+        beginning = file.read(BEGINNING_BYTES)
     if not beginning:
         raise ModelError(f"{path}: the file is empty.", "Check that the download is complete.", path=str(path))
-    return beginning
+    if found := find_mistaken_download(beginning):
+        what, advice = found
+        raise ModelError(f"{path}: {what}, not the model.", advice, path=str(path))
+    return beginning[:4]
+
+
+def find_mistaken_download(beginning: bytes) -> tuple[str, str] | None:
+    """Return what a file is that was downloaded by mistake instead of a model, and what to do; None if it is none."""
+    if beginning.startswith(b"version https://git-lfs"):
+        return "a Git LFS pointer", "Download the file itself: git lfs pull."
+    if beginning.lstrip().lower().startswith((b"<!doctype", b"<html", b"<?xml")):
+        return "a web page", "Download the file itself."
+    return None
 
 
 def _add_files(found: dict[Path, ModelFile], folder: Path, depth: int) -> None:

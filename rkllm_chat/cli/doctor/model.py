@@ -32,7 +32,14 @@ from ...backends.rkllm.layouts import LAYOUT_OF_RELEASE
 from ...backends.rkllm.model_file import CONFIG_FILE, find_model_template, read_toolkit_release
 from ...backends.rkllm.options import name_by_family
 from ...backends.rkllm.vision_families import find_encoder
-from ...backends.shared.model_files import PROJECTOR_HINT, SHIPPED_NAME, find_projector, find_shipped_model
+from ...backends.shared.model_files import (
+    BEGINNING_BYTES,
+    PROJECTOR_HINT,
+    SHIPPED_NAME,
+    find_mistaken_download,
+    find_projector,
+    find_shipped_model,
+)
 from ...backends.shared.prompt_tokens import load_tokenizer
 from ...config.files import find_exposed_secrets
 from ...core import i18n
@@ -40,10 +47,6 @@ from ...core.errors import ConfigError, ModelError
 from ...prompt.chat_templates import TEMPLATES, choose_template
 from .board import Board, Finding, format_size, ok, untried, warn, wrong
 from .machine import find_soc, read_architecture
-
-# Beginnings of files that are downloaded by mistake instead of a model.
-_LFS_POINTER = b"version https://git-lfs"
-_HTML_BEGINNINGS = (b"<!doctype", b"<html")
 
 _MAX_CONTEXT_TOKENS = 16384  # the converter's maximum, a multiple of 32 (RKLLM manual 1.3.0, section 3.1.3)
 _CONTEXT_STEP = 32
@@ -298,15 +301,13 @@ def _absent_model_line(board: Board) -> Finding:
 def _find_file_error(board: Board, model: _ModelFile) -> tuple[str, str] | None:
     """Return what is wrong with a model file and the advice for it, or None."""
     try:
-        head = board.read_head(model.path, 64)
+        head = board.read_head(model.path, BEGINNING_BYTES)
     except OSError as error:
         return f"{model.name}: {error.strerror}", "Check the path and the permissions of the file."
     if not head:
         return f"{model.name}: the file is empty", "Download it again."
-    if head.startswith(_LFS_POINTER):
-        return f"{model.name}: a Git LFS pointer, not the model", "Download the file itself: git lfs pull."
-    if head.lstrip().lower().startswith(_HTML_BEGINNINGS):
-        return f"{model.name}: a web page, not the model", "Download the file itself."
+    if mistaken := find_mistaken_download(head):
+        return f"{model.name}: {mistaken[0]}, not the model", mistaken[1]
     if not model.is_for_npu and not head.startswith(MAGIC):
         return f"{model.name}: neither .rkllm nor a GGUF file (it begins with {head[:4]!r})", "Select a model file."
     return None
