@@ -7,15 +7,20 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from ..backends.base import ConversationKeeper
-from ..backends.shared.model_files import resolve_model
+from ..backends.shared.model_files import list_model_folders, resolve_model
 from ..calls.model_families import make_scanner
+from ..config.editor import DEFAULT_CONFIG_PATH
+from ..config.files import find_origin
 from ..config.settings import Settings, replace_model
+from ..config.trust_rules import MODEL_SUFFIXES, Origin
 from ..core.errors import ChatError
 from ..core.events import CallFound, CallUnreadable, Event, Notice, Text, ToolFinished
 from ..core.i18n import Words
@@ -257,14 +262,40 @@ def _describe_damage(contents: SessionContents, words: Words) -> list[str]:
 
 
 def adopt_model(settings: Settings, state: Path) -> Settings:
-    """Return the settings for the model that the session to resume has used last, if it is still there."""
+    """Return the settings for the model that the session to resume has used last, if it is still there.
+
+    Nobody has named it in this start, and the file may be somebody else's: your key goes to no service but a configured
+    one, and a model in the current folder is one of the folder, which is asked about.
+    """
     directory = SessionDirectory(state / "sessions")
     name = _find_name(directory, settings.session)
     setup = read_setup(directory, name) if name else None
     model = setup.settings.get("model") if setup else None
     if not isinstance(model, str) or REDACTED in model or model == _locate_model(settings):
         return settings
-    return replace_model(settings, model) if "://" in model or path_exists(model) else settings
+    if "://" in model:
+        hosts = {urlsplit(url)[:2] for url in settings.model.split()}
+        may_adopt = not settings.openai.key_env or urlsplit(model)[:2] in hosts
+        return replace_model(settings, model) if may_adopt else settings
+    if not path_exists(model):
+        return settings
+    origin = Origin.USER
+    if _is_of_folder(Path(model), settings):
+        if not model.lower().endswith(MODEL_SUFFIXES):  # a script, which calls tools by itself
+            return settings
+        model, origin = os.path.relpath(model), Origin.PROJECT  # as the folder's configuration would name it
+    return replace(replace_model(settings, model), origins={**settings.origins, "model": origin})
+
+
+def _is_of_folder(model: Path, settings: Settings, environment: Mapping[str, str] = os.environ) -> bool:
+    """Tell whether a model is in the current folder, but in none of the user's own folders for models."""
+    if find_origin(str(DEFAULT_CONFIG_PATH), environment) is not Origin.PROJECT:
+        return False
+    own = [folder for folder in list_model_folders(settings.models_folder, environment) if folder.is_absolute()]
+    here = Path.cwd()
+    return model.resolve().is_relative_to(here) and not any(
+        model.resolve().is_relative_to(folder.resolve()) for folder in own if folder.resolve() != here / "models"
+    )
 
 
 def _find_name(directory: SessionDirectory, wanted: str) -> str:

@@ -7,14 +7,20 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
 
 from mcp_servers.serving import serve
 from rkllm_chat.config.files import TRUST_VARIABLE
+from rkllm_chat.core.messages import Message
+from rkllm_chat.storage.session_files import SessionDirectory, SessionLog
+from rkllm_chat.storage.session_records import Setup
 from stage import Screen
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -60,6 +66,70 @@ def test_a_folders_model_is_not_loaded_before_it_was_accepted_and_again_after_a_
         file.write(b"\1")
     os.utime(model, ns=(status.st_atime_ns, status.st_mtime_ns))  # the same size and time
     assert REFUSED in program(*ASK, code=3).stderr
+
+
+def write_session(environment: dict[str, str], folder: Path, model: str) -> str:
+    """A session that has used a model last, as this program or somebody else has written it."""
+    shelf = SessionDirectory(Path(environment["HOME"]) / ".local/state/rkllm-chat/sessions")
+    log = SessionLog(shelf, print)
+    log.append(Setup(model="m", folder=str(folder), settings={"model": model}))
+    log.append(Message("user", "Hello!"))
+    log.close()
+    return log.name
+
+
+def test_a_session_brings_no_model_of_the_folder_that_was_not_accepted(
+    clone: Path, program: Run, environment: dict[str, str]
+) -> None:
+    """Neither one that has changed since the session used it, nor a script, which would call tools by itself."""
+    program("mcp", "trust", "m.gguf", "--yes")
+    (clone / "mcp_config.toml").write_text("", encoding="utf-8")
+    ask = (*ASK, "--resume", write_session(environment, clone, str(clone / "m.gguf")))
+    assert program(*ask).stdout
+    append(clone / "m.gguf")
+    assert REFUSED in program(*ask, code=3).stderr
+    assert program(*ask, "--model", "m.gguf").stdout
+    (clone / "script.json").write_text('["Scripted."]', encoding="utf-8")
+    name = write_session(environment, clone, str(clone / "script.json"))
+    assert "Scripted" not in program(*ASK, "--resume", name).stdout
+    assert "Scripted" in program(*ASK, "--resume", name, "--model", "script.json").stdout
+
+
+def test_a_session_sends_the_users_key_to_no_other_service(
+    clone: Path, program: Run, environment: dict[str, str]
+) -> None:
+    environment["OUR_KEY"] = "key-of-the-user"
+    own = Path(environment["HOME"], ".config/rkllm-chat/config.toml")
+    own.parent.mkdir(parents=True)
+    (clone / "mcp_config.toml").unlink()
+    with contacted() as (url, requests):
+        key = '[openai]\nkey_env = "OUR_KEY"\n'
+        for text, is_used in ((key, False), ("", True), (f'[chat]\nmodel = "{url}/other/v1"\n{key}', True)):
+            own.write_text(text, encoding="utf-8")
+            requests.clear()
+            program(*ASK, "--resume", write_session(environment, clone, f"{url}/v1"), code=None)
+            assert any(path.startswith("/v1") for path in requests) is is_used, text
+
+
+@contextmanager
+def contacted() -> Iterator[tuple[str, list[str]]]:
+    """An address, and the paths that were asked for there; each answer is an error."""
+    requests: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def handle_one_request(self) -> None:
+            self.raw_requestline = self.rfile.readline()
+            if self.raw_requestline and self.parse_request():
+                requests.append(self.path)
+                self.send_error(404)
+            self.close_connection = True
+
+        def log_message(self, *_: object) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}", requests
+        server.shutdown()
 
 
 def test_the_same_contents_in_a_new_checkout_are_still_accepted(clone: Path, program: Run) -> None:
