@@ -404,6 +404,28 @@ def test_a_context_that_the_runtime_shifts_is_full_and_the_next_message_is_answe
     assert text and usage.prompt_tokens == 25
 
 
+def test_a_reply_never_passes_the_context(open_npu: Open, npu_model: Path, run: Run) -> None:
+    put_tokenizer_beside(npu_model)  # the length of the prompt is known
+    long = replace(GREEDY, max_tokens=4096)
+    backend = open_npu(generation=long, context=256, PACE="100000")
+    _text, usage = run(write(backend, [HELLO[0], Message("user", "ŷ" * 60)], long))
+    assert usage.hit_limit and usage.prompt_tokens + usage.generated_tokens <= 256
+
+
+@pytest.mark.parametrize(("family", "history"), [("G", "client"), ("F", "runtime")])
+def test_a_truncated_reply_is_not_taken_for_cached(family: str, history: str, open_npu: Open, run: Run) -> None:
+    backend = open_npu(family, history=history)
+    short = replace(GREEDY, max_tokens=3)
+    cut, usage = run(write(backend, HELLO, short))
+    following = [*HELLO, Message("assistant", cut), Message("user", "Thank you!")]
+    assert usage.hit_limit and backend.count_cached_tokens(following) is None
+    after_cut = run(write(backend, following))[0]
+    assert after_cut == run(write(open_npu(family, history=history), following))[0]
+    whole, usage = run(write(backend, HELLO))
+    following = [*HELLO, Message("assistant", whole), Message("user", "Thank you!")]
+    assert not usage.hit_limit and (backend.count_cached_tokens(following) or 0) > 25
+
+
 @pytest.mark.slow
 def test_a_stop_during_prefill_returns_at_once_and_the_next_message_waits(
     open_npu: Open, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

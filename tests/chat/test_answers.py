@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from chat.scripted_app import backend_of
 from fuzzing import examples
+from rkllm_chat.backends.scripted import ScriptedReply
 from rkllm_chat.chat.answer import Answer
 from rkllm_chat.chat.conversation import Conversation
 from rkllm_chat.config.policy import Policy
@@ -52,7 +53,7 @@ class Harbour(Box):
         raise ValueError("it is broken")
 
 
-def open_harbour(replies: Sequence[str], **chosen: Any) -> tuple[Conversation, Harbour]:
+def open_harbour(replies: Sequence[str | ScriptedReply], **chosen: Any) -> tuple[Conversation, Harbour]:
     box = Harbour()
     return make_chat(replies, box, **{"policy": Policy("all"), **chosen}), box
 
