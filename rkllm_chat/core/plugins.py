@@ -67,9 +67,10 @@ def load_plugin(plugin: Plugin) -> Any:
 
     try:
         loaded = resolve_name(plugin.target)
-    except Exception as error:  # whatever a foreign module raises
+        missing = [member for member in _MEMBERS[plugin.kind] if not hasattr(loaded, member)]
+    except (Exception, SystemExit) as error:  # whatever a foreign module raises; it may be a script that exits
         raise _error(plugin, f"{type(error).__name__}: {error}") from error
-    if missing := [member for member in _MEMBERS[plugin.kind] if not hasattr(loaded, member)]:
+    if missing:
         raise _error(plugin, f"{plugin.target} has no {' and no '.join(missing)}")
     return loaded
 

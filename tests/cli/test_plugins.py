@@ -105,6 +105,28 @@ def test_a_broken_plugin_is_named_and_the_rest_works(use: Use, tmp_path: Path) -
     assert json.loads(use("list-servers").stdout)["ok"]
 
 
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("raise SystemExit(0)", "SystemExit: 0"),
+        ("import sys; sys.exit('bye')", "SystemExit: bye"),
+        ("raise RuntimeError('\\x1b[2Jgone\\u202e')", "RuntimeError: "),
+        ("def f(): f()\nf()", "RecursionError"),
+        ("def __getattr__(name): raise ValueError(name)", "ValueError: make_parser"),
+        ("x = ", "SyntaxError"),
+    ],
+)
+def test_whatever_a_plugin_does_at_import_is_an_error_with_its_name(
+    source: str, reason: str, use: Use, tmp_path: Path
+) -> None:
+    """Processes, as a module that exits would end the one of the test."""
+    announce(tmp_path, "[rkllm_chat.commands]\nodd = odd_module\n")
+    (tmp_path / "packages/odd_module.py").write_text(source, encoding="utf-8")
+    done = use("odd", code=3)
+    assert f'The command "odd" of spoilt 0.1 cannot be loaded: {reason}' in done.stderr
+    assert (done.stdout, "Traceback" in done.stderr, "\x1b" in done.stderr) == ("", False, False)
+
+
 def test_without_plugins_the_list_is_empty(use: Use) -> None:
     assert use("plugins").stdout == "Nothing was found.\n"
     assert "plugin" not in use("doctor", code=None).stdout
