@@ -37,6 +37,11 @@ LLAMA = "llama_cpp"
 ENGINES = ("encodings.idna", "httpx2", "jinja2", "jsonschema", LLAMA, "mcp.client.stdio", "mcp.server")
 NO_ENGINE = "no engine"
 """Argument of the server where llama.cpp does not run."""
+IMPORTED_LATE = (  # by these and by the product, in most processes
+    *("anyio._backends._asyncio", "encodings.ascii", "encodings.utf_8_sig", "httpcore2", "markdown_it"),
+    *("prompt_toolkit.input.vt100", "rich.console", "rich.logging", "snowballstemmer", "truststore"),
+    "uvicorn.lifespan.off",
+)
 STREAMS = 3
 WORD = 4
 """Bytes of a number in a message."""
@@ -155,18 +160,54 @@ def receive(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
 
 
 def serve(connection: socket.socket, has_engine: bool) -> NoReturn:
-    """Fork a process for each request, until the connection is closed."""
+    """Fork a process for each request and report its number, and later how it ended, until the connection is closed."""
+    gc.disable()
     preload(has_engine)
+    gc.enable()
     gc.freeze()  # objects that exist now are not visited again, so their memory stays shared
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    ended, wakes = socket.socketpair()  # readable when a child has ended
+    for end in (ended, wakes):
+        end.setblocking(False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(wakes.fileno(), warn_on_full_buffer=False)
+    reports: dict[int, int] = {}
     connection.sendall(READY)
     while True:
+        ready = select.select([connection, ended], [], [])[0]
+        if ended in ready:
+            ended.recv(1 << 10)
+            report_ended(reports)
+        if connection not in ready:
+            continue
         request, streams = receive(connection)
-        if os.fork() == 0:
-            connection.close()
-            watch(request, streams)
+        report = streams.pop()
+        child = os.fork()
+        if child == 0:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            for end in (connection, ended, wakes):
+                end.close()
+            for other in (report, *reports.values()):
+                os.close(other)
+            become(request, streams)
         for stream in streams:
             os.close(stream)
+        reports[child] = report
+        tell(report, child)
+
+
+def report_ended(reports: dict[int, int]) -> None:
+    """Report how each child ended that has ended."""
+    with suppress(ChildProcessError):
+        while (ended := os.waitpid(-1, os.WNOHANG)) != (0, 0):
+            report = reports.pop(ended[0])
+            tell(report, ended[1])
+            os.close(report)
+
+
+def tell(report: int, number: int) -> None:
+    with suppress(OSError):  # the test may have ended
+        os.write(report, number.to_bytes(WORD, "big"))
 
 
 def preload(has_engine: bool) -> None:
@@ -177,7 +218,8 @@ def preload(has_engine: bool) -> None:
     if not has_engine:
         sys.modules[LLAMA] = None  # type: ignore[assignment]  # importing it is an error, not the end of this process
     packages = pkgutil.walk_packages(rkllm_chat.__path__, "rkllm_chat.")
-    for name in (*(package.name for package in packages if ".template" not in package.name), *ENGINES):
+    ours = [package.name for package in packages if ".template" not in package.name]
+    for name in (*ours, *ENGINES, *IMPORTED_LATE):
         with nullcontext() if has_engine else suppress(ImportError):
             import_module(name)
     if not has_engine:
@@ -185,23 +227,6 @@ def preload(has_engine: bool) -> None:
     multiprocessing.cpu_count = lambda: 1  # threads of llama.cpp, which spin; see conftest
     i18n.load()
     rkllm_chat.ToolCallScanner([]).feed("x")  # compiles the expressions of all formats
-
-
-def watch(request: dict[str, Any], streams: list[int]) -> NoReturn:
-    """Fork the command, report its process number, and later how it ended."""
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    report = streams.pop()
-    child = os.fork()
-    if child == 0:
-        os.close(report)
-        become(request, streams)
-    for stream in streams:
-        os.close(stream)
-    with suppress(OSError):  # the test may have ended
-        os.write(report, child.to_bytes(WORD, "big"))
-        _, status = os.waitpid(child, 0)
-        os.write(report, status.to_bytes(WORD, "big"))
-    os._exit(0)
 
 
 def become(request: dict[str, Any], streams: list[int]) -> NoReturn:
