@@ -10,11 +10,13 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any, Protocol
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from ..mcp_servers.http_limits import WRITE_BLANK
 from . import Limits
 from .errors import ApiError, to_api_error
 from .generation import ReplyEvent
@@ -139,6 +141,7 @@ class ReplyResponse(Response):
             return
         assert stream
         sink.has_begun = True
+        scope[WRITE_BLANK] = partial(sink.write, stream.keep_alive)
         begin = Response(media_type=stream.media_type, headers={**_STREAM_HEADERS, **self._own_headers})
         headers = [(name, value) for name, value in begin.raw_headers if name != b"content-length"]
         await send({"type": "http.response.start", "status": 200, "headers": headers})

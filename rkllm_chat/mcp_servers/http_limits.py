@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, cast
 
 import h11
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -13,12 +15,22 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 REQUEST_S = 10.0
 """Deadline for a request to arrive completely, counted from the connection or from its first byte."""
 _SESSION_HEADER = b"mcp-session-id"
+_INTERIM_RESPONSE = b"HTTP/1.1 100 Continue\r\n\r\n"
+"""What a client ignores before its answer (RFC 9110, section 15.2)."""
+_FIRST_PROBE_S, _LAST_PROBE_S = 0.05, 5.0
+WRITE_BLANK = "rkllm_chat.write_blank"
+"""Key of a request's scope: a function that adds to a response that has begun what means nothing in it."""
 
 
 class TimedProtocol(H11Protocol):
-    """HTTP connection that is closed if a request does not arrive in time; uvicorn itself waits for ever."""
+    """HTTP connection that is closed if a request does not arrive in time; uvicorn itself waits for ever.
+
+    A client that closes only its sending half, as netcat does behind a request, gets its answer. One that has left
+    sends the same: what is written to it then is refused, so something harmless is written to find out.
+    """
 
     _deadline: asyncio.TimerHandle | None = None
+    _probing: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
         """Start the deadline of the first request."""
@@ -36,7 +48,38 @@ class TimedProtocol(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop the deadline."""
         self._stop_deadline()
+        if self._probing:
+            self._probing.cancel()
         super().connection_lost(exc)
+
+    def eof_received(self) -> bool:  # type: ignore[override]  # asyncio keeps the connection open for True
+        """Keep the connection for the answer to a complete request; close any other."""
+        cycle = self.cycle
+        if cycle is None or cycle.more_body or cycle.response_complete:
+            return False
+        self._probe(_FIRST_PROBE_S)
+        return True
+
+    def on_response_complete(self) -> None:
+        """Close a connection on which no further request can come."""
+        super().on_response_complete()
+        if self._probing and self.cycle.response_complete:
+            self.transport.close()
+
+    def _probe(self, delay_s: float) -> None:
+        """Write something that means nothing, and end the connection soon if that was refused."""
+        if not self.cycle.response_started:
+            self.transport.write(_INTERIM_RESPONSE)
+        elif write_blank := cast("dict[str, Any]", self.cycle.scope).get(WRITE_BLANK):
+            write_blank()
+        self._probing = self.loop.call_later(delay_s, self._check_refusal, delay_s)
+
+    def _check_refusal(self, delay_s: float) -> None:
+        connection = self.transport.get_extra_info("socket")
+        if connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+            self.transport.abort()
+        else:
+            self._probe(min(2 * delay_s, _LAST_PROBE_S))
 
     def _stop_deadline(self) -> None:
         if self._deadline:

@@ -61,9 +61,30 @@ def test_a_client_that_leaves_frees_the_model(
     assert status_of(served) == 200
     with post(served, path, {"messages": HELLO, "stream": is_streamed}) as connection:
         assert [status_of(served) for _ in range(5)] == [429] * 5  # by then the reply has begun
-        assert connection.sock
-        connection.sock.shutdown(socket.SHUT_WR)  # half-closed is gone, too
+        connection.close()
         assert 200 in (status_of(served) for _ in range(300))
+    assert served.end()[1] == ""
+
+
+@pytest.mark.parametrize(
+    ("path", "is_streamed"), [("/v1/chat/completions", True), ("/v1/chat/completions", False), ("/api/chat", True)]
+)
+def test_a_client_that_closes_its_sending_half_gets_its_answer(
+    start_api: StartApi, script: Callable[..., str], path: str, is_streamed: bool
+) -> None:
+    """As `nc -N` does; what it gets while it waits means nothing in HTTP."""
+    served = start_api("--model", script("first", WAITING, "second"), "--max-waiting", "1")
+    assert status_of(served) == 200
+    with post(served, path, {"messages": HELLO, "stream": True}) as running:
+        assert running.getresponse().readline()
+        with post(served, path, {"messages": HELLO, "stream": is_streamed}) as waiting:
+            assert waiting.sock
+            waiting.sock.shutdown(socket.SHUT_WR)
+            assert 429 in (status_of(served) for _ in range(50))
+            running.close()
+            answer = waiting.getresponse()
+            assert answer.status == 200 and b"seco" in answer.read()  # in pieces, where it is streamed
+            assert waiting.sock is None or waiting.sock.recv(1) == b""
     assert served.end()[1] == ""
 
 
