@@ -88,7 +88,9 @@ def exported(form: str, records: tuple[Record, ...] = TALK) -> str:
 
 def hostile_talk(texts: tuple[str, ...] = HOSTILE) -> tuple[Record, ...]:
     """Each text where a user, a model, a tool and a server may write one."""
-    records: list[Record] = [Setup("0.1", texts[0], "x", "", 100, "", "", {}, (Tool(texts[0], texts[0]),))]
+    records: list[Record] = [
+        Setup(texts[0], texts[0], texts[0], texts[0], 100, "", "", {}, (Tool(texts[0], texts[0]),))
+    ]
     for text in texts:
         result = ToolResult(text, text, {text: text}, "completed", text, 0.1)
         records += [
@@ -234,6 +236,12 @@ def test_no_text_becomes_a_tag_or_an_attribute(texts: list[str]) -> None:
     assert {name for _, attributes in tags.tags for name in attributes} <= ATTRIBUTES
     assert [tag for tag, _ in tags.tags if tag in ("meta", "style")] == ["meta"] * 4 + ["style"]
     assert not UNSAFE.search(page.replace("\n", ""))
+
+
+@pytest.mark.parametrize("form", EXPORTS)
+def test_an_export_that_is_printed_does_not_control_the_terminal(form: str) -> None:
+    text = exported(form, hostile_talk(("\x1b[2J\x1b]0;title\x07\x9b31m",)))
+    assert "title" in text and not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", text)
 
 
 def test_the_content_security_policy_allows_only_the_own_style() -> None:

@@ -33,7 +33,7 @@ def render_html(conversation: ExportedConversation, words: Words) -> str:
     style = (Path(__file__).parent / "page.css").read_text(encoding="utf-8")
     digest = b64encode(sha256(style.encode()).digest()).decode("ascii")
     policy = f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; form-action 'none'"
-    footer = words("export.made", version=conversation.setup.program)
+    footer = words("export.made", version=sanitize_line(conversation.setup.program))
     parts = [
         f'<!doctype html>\n<html lang="{escape(words.code)}">\n<head>\n<meta charset="utf-8">',
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
