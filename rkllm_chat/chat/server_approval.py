@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ..backends.project_files import review_project_files
 from ..config.accepted_files import Review, accept_files
-from ..config.policy import OF_FOLDER, find_named_rules
+from ..config.policy import OF_FOLDER, find_held_rules, find_named_rules
 from ..config.project_trust import (
     TrustStore,
     hash_value,
@@ -166,7 +166,8 @@ class ServerApproval:
         """
         if user is None:
             return []
-        accepted = await self._ask_about_starts(servers, user, words)
+        allow = list(allow)
+        accepted = await self._ask_about_starts(servers, user, words, allow)
         agreed = list[str]()
         for server in accepted:
             rules = find_named_rules(allow, server.name)
@@ -175,13 +176,13 @@ class ServerApproval:
         return agreed
 
     async def _ask_about_starts(
-        self, servers: Iterable[ServerConfig], user: UserPrompts, words: Words
+        self, servers: Iterable[ServerConfig], user: UserPrompts, words: Words, allow: Iterable[str]
     ) -> list[ServerConfig]:
         """Ask about the servers; return those that the user accepted now."""
         pending: list[tuple[ReviewedStart, list[str]]] = []
         for server in filter(is_enabled, filter(needs_acceptance, servers)):
             review = await asyncio.to_thread(review_start, server)  # probing the sandbox may take seconds
-            lines = describe_server(review, words)
+            lines = describe_server(review, words, allow)
             if _fingerprint(review, lines) not in self._declined and not is_accepted(self.trust_store, review):
                 pending.append((review, lines))
         asks_each = len(pending) == 1
@@ -228,12 +229,17 @@ def _list_starts(pending: Sequence[tuple[ReviewedStart, list[str]]], words: Word
     return listed
 
 
-def describe_server(review: ReviewedStart, words: Words) -> list[str]:
+def describe_server(review: ReviewedStart, words: Words, allow: Iterable[str] = ()) -> list[str]:
     """Describe completely how a server would be started or reached, what it could access, and what is notable.
 
     This is the one review of a server, for those that a folder's file defines as for those that a command is about to
     write into a file of the user. A description that does not fit on a screen ends with a summary, so that long values
     hide nothing above them.
+
+    Args:
+        review: How the server would be started.
+        words: The language.
+        allow: The patterns of `allow` in force: which of them a folder's server has is shown, as it may have changed.
     """
     server = review.server
     heading = "trust.named" if needs_acceptance(server) else "trust.given"
@@ -264,6 +270,8 @@ def describe_server(review: ReviewedStart, words: Words) -> list[str]:
         _hide_variables(f"  {words(f'trust.{warning}', **fields)}", review.variables)
         for warning, fields in find_warnings(review)
     ]
+    if needs_acceptance(server) and (rules := find_held_rules(allow, server.name)):
+        warnings.append(f"  {words('trust.has_rights', rules=', '.join(map(_show, rules)))}")
     contents = [f"  {words('trust.contents')}"] if server.command else []
     return [*lines, *warnings, *contents, *_summarize(lines, warnings, words)]
 

@@ -121,7 +121,7 @@ def _review_server(
     translate = i18n.load()
     review = review_start(server)
     if needs_acceptance(server) and not is_accepted(trust_store, review):
-        if not confirm_starts([review], translate("trust.start"), confirm):
+        if not confirm_starts([review], translate("trust.start"), confirm, allow.patterns):
             return _DECLINED
         accept(trust_store, review)
         _check_saved(trust_store)
@@ -144,11 +144,20 @@ def _review_server(
     return _ACCEPTED
 
 
-def confirm_starts(reviews: Iterable[ReviewedStart], question: str, confirm: Callable[[str], bool]) -> bool:
-    """Show how servers would be started and ask whether they may: at the first start, or before they are written."""
+def confirm_starts(
+    reviews: Iterable[ReviewedStart], question: str, confirm: Callable[[str], bool], allow: Iterable[str] = ()
+) -> bool:
+    """Show how servers would be started and ask whether they may: at the first start, or before they are written.
+
+    Args:
+        reviews: The servers.
+        question: The question about all of them.
+        confirm: Asks it.
+        allow: The patterns of `allow` in force.
+    """
     translate = i18n.load()
     for review in reviews:
-        _print_lines(describe_server(review, translate))
+        _print_lines(describe_server(review, translate, allow))
     return confirm(question)
 
 

@@ -155,6 +155,16 @@ def find_named_rules(patterns: Iterable[str], server: str) -> list[str]:
     ]
 
 
+def find_held_rules(patterns: Iterable[str], server: str) -> list[str]:
+    """Return the patterns of `allow` that a folder's server of this name has."""
+    given = {pattern: pattern.removeprefix(OF_FOLDER) for pattern in patterns if pattern.startswith(OF_FOLDER)}
+    return [
+        pattern
+        for pattern, rest in given.items()
+        if SEPARATOR not in rest or fnmatchcase(server, rest.partition(SEPARATOR)[0])
+    ]
+
+
 def find_rules_of_own(tool: Tool, patterns: Iterable[str]) -> list[str]:
     """Return the patterns of `allow` that a folder's tool does not get, and would if its server was the user's own."""
     return [one for one in patterns if not one.startswith(OF_FOLDER) and _can_mean(tool, one)]

@@ -157,6 +157,10 @@ def test_a_right_for_the_users_own_server_is_no_right_of_a_folders_server(
         screen.wait_for_end()
         result = json.loads(program(*asked, "--output-format", "json").stdout)["result"]
         assert result["calls"][0]["status"] == status
+    changed = (folder / "mcp_config.toml").read_text(encoding="utf-8").replace(f"{name}.record", f"{name}.other")
+    (folder / "mcp_config.toml").write_text(changed, encoding="utf-8")  # it keeps what it was given, and that is said
+    shown = program("mcp", "trust", name, "--yes").stdout
+    assert f"by your rules ./{name}__*, its tools run without a question" in shown
 
 
 @pytest.mark.slow
