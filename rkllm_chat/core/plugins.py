@@ -7,6 +7,7 @@ imported only when it is asked for by that name, and never replaces what is buil
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from typing import Any, Literal, NamedTuple
 
@@ -21,6 +22,7 @@ KINDS: tuple[PluginKind, ...] = ("backends", "formats", "commands", "servers")
 - commands: a module with `make_parser() -> ArgumentParser` and `main(arguments) -> exit code`.
 - servers: a module with `add_options(parser)` and `build_server(options) -> MCPServer`; its docstring is the help text.
 """
+_MAX_REASON_CHARS = 300
 _MEMBERS: dict[PluginKind, tuple[str, ...]] = {
     "backends": ("__call__",),
     "formats": ("name", "layout", "openers"),
@@ -63,13 +65,17 @@ def load_plugin(plugin: Plugin) -> Any:
     Raises:
         ConfigError: It cannot be imported, or is not what its kind demands.
     """
+    from contextlib import redirect_stdout
     from pkgutil import resolve_name
 
     try:
-        loaded = resolve_name(plugin.target)
+        with redirect_stdout(sys.stderr):  # what it prints would be part of a JSON document
+            loaded = resolve_name(plugin.target)
         missing = [member for member in _MEMBERS[plugin.kind] if not hasattr(loaded, member)]
-    except (Exception, SystemExit) as error:  # whatever a foreign module raises; it may be a script that exits
-        raise _error(plugin, f"{type(error).__name__}: {error}") from error
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # whatever a foreign module raises, SystemExit included: it would end a turn with 0
+        raise _error(plugin, f"{type(error).__name__}: {error}"[:_MAX_REASON_CHARS]) from error
     if missing:
         raise _error(plugin, f"{plugin.target} has no {' and no '.join(missing)}")
     return loaded

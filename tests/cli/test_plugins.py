@@ -114,6 +114,9 @@ def test_a_broken_plugin_is_named_and_the_rest_works(use: Use, tmp_path: Path) -
         ("def f(): f()\nf()", "RecursionError"),
         ("def __getattr__(name): raise ValueError(name)", "ValueError: make_parser"),
         ("x = ", "SyntaxError"),
+        ("class Odd(BaseException): ...\nraise Odd('x')", "Odd: x"),
+        ("raise ValueError('x' * 5000)", "ValueError: xxx"),
+        ("print('NOISE')", "odd_module has no make_parser"),
     ],
 )
 def test_whatever_a_plugin_does_at_import_is_an_error_with_its_name(
@@ -125,6 +128,7 @@ def test_whatever_a_plugin_does_at_import_is_an_error_with_its_name(
     done = use("odd", code=3)
     assert f'The command "odd" of spoilt 0.1 cannot be loaded: {reason}' in done.stderr
     assert (done.stdout, "Traceback" in done.stderr, "\x1b" in done.stderr) == ("", False, False)
+    assert len(done.stderr) < 700
 
 
 def test_without_plugins_the_list_is_empty(use: Use) -> None:
