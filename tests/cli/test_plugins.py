@@ -94,7 +94,7 @@ def test_a_broken_plugin_is_named_and_the_rest_works(use: Use, tmp_path: Path) -
         ["wrong", "plugin", "command", "chat:"],
     ]
     assert "spoilt 0.1" in lines[0] and "The name is built in; the plugin is not used." in lines[2] and len(lines) == 5
-    assert "  backend lost: spoilt 0.1 (json:no_such_function)\n" in use("doctor", code=1).stdout
+    assert "  backend lost: spoilt 0.1 (json:no_such_function) (not tried)\n" in use("doctor", code=1).stdout
     assert use("gone", code=3).stderr == (
         'rkllm-chat: The command "gone" of spoilt 0.1 cannot be loaded: ModuleNotFoundError: '
         "No module named 'no_such_module'. Install another version of that package, or remove it.\n"
