@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from typing import Any
@@ -56,6 +57,8 @@ _RULES_PREFIX = "rules-of-"
 _MAX_FILE_BYTES = 16 << 20
 _UNSAVED: dict[str, dict[str, dict[str, Any]]] = {}
 """Records that could not be written, by name, of each state directory: they are kept until the program ends."""
+_SETTLED_NS = 1_000_000_000
+"""A file that was replaced so recently may be replaced again with the same inode and within the resolution of times."""
 _PARSED: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {}
 """Path of a file -> what it was when it was read, and its content, which nobody changes."""
 
@@ -330,8 +333,10 @@ def _read_object(path: str) -> dict[str, Any]:
             record = json.loads(file.read(_MAX_FILE_BYTES))
         except (ValueError, RecursionError):
             record = {}
-    _PARSED[path] = identity, record if isinstance(record, dict) else {}
-    return _PARSED[path][1]
+    record = record if isinstance(record, dict) else {}
+    if time.time_ns() - status.st_mtime_ns > _SETTLED_NS:
+        _PARSED[path] = identity, record
+    return record
 
 
 def _directory_of(server: ServerConfig) -> str:
