@@ -13,6 +13,7 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from typing import Any, NamedTuple
 
 from ..core.errors import ConfigError
@@ -73,26 +74,13 @@ _SPELLINGS = {
     **dict.fromkeys(("arguments", "argv", "commandargs"), "args"),
 }
 """Further keys of other programs, in one spelling -> our keys."""
-_TIMEOUT = re.compile(
+_TIMEOUT = (
     r"(?P<start>connect(?:ion)?|start(?:up)?|init(?:iali[sz]ation)?)?(?:tool|toolcall|request|call|read|execution|mcp)?"
     r"timeout(?P<unit>ms|millis|milliseconds|s|secs?|seconds)?"
 )
 """A timeout of another program, in one spelling."""
 _LOGIN_KEYS = ("type", "clientid", "clientsecret", "scope", "scopes", "redirecturi", "issuer", "callbackport", "grant")
 _TOKENS = ("token", "key", "value", "bearertoken", "accesstoken", "authvalue", "apikey", "authtoken")
-_KNOWN = frozenset(
-    (
-        *map(fold_key, RULES["servers"]),
-        *map(
-            fold_key, (*_KEYS, *_KEYS.values(), *_START_KEYS, *_SECONDS, *_FREE_KEYS, *_UNKNOWN_SOURCES, *_TOKEN_KEYS)
-        ),
-        *(key for key in _SPELLINGS if key != "extraheaders"),
-        *("transporttype", "oauth", "scopes", "authprovidertype", "bearertokenenvvar", "requiresoauth"),
-        *("googlecredentials", "defaulttoolsapprovalmode", "envvars", "envkeys", "envhttpheaders", "startuptimeoutms"),
-        *("dev", "sandboxenabled", "requestinit", "requestoptions", "disabledautoapprovetools", "required", "target"),
-    )
-)
-"""Keys that are translated, or that take nothing away and give no access, in one spelling."""
 _MAX_TIMEOUT_S = 86_400
 _FOREIGN_LOGINS = ("google_credentials", "service_account_impersonation")
 """Values of `authProviderType` (Gemini CLI) for credentials that only Google's libraries can get."""
@@ -106,14 +94,15 @@ _TRANSPORTS = {
     "streamable-http": "http",
     "streamable_http": "http",
 }
-_URL = re.compile(r"(?:https?|wss?)://\S+$")
+_URLS = ("http://", "https://", "ws://", "wss://")
 _SHELLS = ("sh", "bash", "dash", "zsh", "ksh", "fish", "wsl", "env")
 """Programs that replace variables in their arguments themselves."""
-_TEMPLATE = re.compile(r"\{\{[^{}]*\}\}|(?<![\w$])\$[A-Za-z_]\w*")
+_TEMPLATE = r"\{\{[^{}]*\}\}|(?<![\w$])\$[A-Za-z_]\w*"
 """What other programs, or a shell, would replace."""
-_PLACEHOLDER = re.compile(
-    r"^<[^<>]+>$|^\[?your[-_ ][\w -]*\]?$|\bYOUR_[A-Z_]+|/(?:absolute/)?path/to/|^x{4,}$|^(?:change|replace)[-_ ]?me",
-    re.IGNORECASE,
+_MARKS = ("{{", "$", "<", "your", "path/to/", "xxxx", "change", "replace")
+"""One of these is in every text that the two patterns find."""
+_PLACEHOLDER = (
+    r"^<[^<>]+>$|^\[?your[-_ ][\w -]*\]?$|\bYOUR_[A-Z_]+|/(?:absolute/)?path/to/|^x{4,}$|^(?:change|replace)[-_ ]?me"
 )
 """What the manual of a server leaves to its user."""
 _VARIABLE = re.compile(r"\$\{([^{}]*)\}")
@@ -278,7 +267,7 @@ def translate_entry(name: str, entry: Any, file: ForeignFile, source: str) -> Tr
     dropped = _translate_timeouts(table, entry)
     _choose_transport(table, entry)
     _split_command(table)
-    read |= _list_login_keys(entry) | {key for key in entry if _TIMEOUT.fullmatch(fold_key(key))}
+    read |= _list_login_keys(entry) | {key for key in entry if _match_timeout(key)}
     unknown, kept_off = _list_unknown(table, entry, read, file, name)
     not_obeyed = (*_list_freedoms(table), *dropped, *_translate_sandbox(table, entry), *unknown)
     if isinstance(table.get("trust"), bool):
@@ -465,13 +454,46 @@ def _strip_server(tool: str, name: str) -> str:
     return tool.removeprefix(f"mcp__{name}__")
 
 
+@cache
+def _list_known() -> frozenset[str]:
+    """Return the keys that are translated, or that take nothing away and give no access, in one spelling."""
+    return frozenset(
+        (
+            *map(fold_key, RULES["servers"]),
+            *map(
+                fold_key,
+                (*_KEYS, *_KEYS.values(), *_START_KEYS, *_SECONDS, *_FREE_KEYS, *_UNKNOWN_SOURCES, *_TOKEN_KEYS),
+            ),
+            *(key for key in _SPELLINGS if key != "extraheaders"),
+            *("transporttype", "oauth", "scopes", "authprovidertype", "bearertokenenvvar", "requiresoauth"),
+            *(
+                "googlecredentials",
+                "defaulttoolsapprovalmode",
+                "envvars",
+                "envkeys",
+                "envhttpheaders",
+                "startuptimeoutms",
+            ),
+            *(
+                "dev",
+                "sandboxenabled",
+                "requestinit",
+                "requestoptions",
+                "disabledautoapprovetools",
+                "required",
+                "target",
+            ),
+        )
+    )
+
+
 def _list_unknown(
     table: dict[str, Any], entry: dict[str, Any], read: set[str], file: ForeignFile, name: str
 ) -> tuple[list[str], list[str]]:
     """Return what is not understood of an entry as text, and the places of what keeps the server off."""
     ignored = entry.get("ignored_keys")
     accepted = {str(one) for one in ignored} if isinstance(ignored, list) else set()
-    unknown = [*list_unknown(entry, _KNOWN, read), *((place, True) for place in file.unknown.get(name, ()))]
+    unknown = [*list_unknown(entry, _list_known(), read), *((place, True) for place in file.unknown.get(name, ()))]
     texts, restrictions = list[str](), list[str]()
     for place, is_restriction in unknown:
         if is_restriction and place not in accepted:
@@ -509,13 +531,16 @@ def _translate_timeouts(table: dict[str, Any], entry: dict[str, Any]) -> list[st
     return [f"{key}: no time that can be used" for ours, (key, _) in found.items() if not is_time[ours]]
 
 
+def _match_timeout(key: str) -> re.Match[str] | None:
+    folded = fold_key(key)
+    return re.fullmatch(_TIMEOUT, folded) if "timeout" in folded else None
+
+
 def _find_further_timeouts(entry: Mapping[str, Any]) -> dict[str, tuple[str, float | None]]:
     """Return the timeouts whose keys only say what they are: our key -> their key, and seconds."""
     found: dict[str, tuple[str, float | None]] = {}
     for key, value in entry.items():
-        match = (
-            None if key in _SECONDS or key in _KEYS or key in RULES["servers"] else _TIMEOUT.fullmatch(fold_key(key))
-        )
+        match = None if key in _SECONDS or key in _KEYS or key in RULES["servers"] else _match_timeout(key)
         ours = "connect_s" if match and match["start"] else "timeout_s"
         if match and value and not isinstance(value, dict) and ours not in entry:
             seconds = _read_seconds(value, 1000 if (match["unit"] or "").startswith("m") else 1)
@@ -543,7 +568,7 @@ def _choose_transport(table: dict[str, Any], entry: dict[str, Any]) -> None:
             table["transport"] = transport
         else:
             del table["transport"]
-    if isinstance(command := table.get("command"), str) and "url" not in table and _URL.match(command):
+    if isinstance(command := table.get("command"), str) and "url" not in table and command.startswith(_URLS):
         table["url"] = table.pop("command")
         if not table.get("args"):
             table.pop("args", None)
@@ -598,11 +623,11 @@ def _list_remarks(table: Mapping[str, Any], entry: Mapping[str, Any]) -> Iterato
         if isinstance(values := table.get(key), dict):
             texts += [(f"{key}.{name}", value) for name, value in values.items()]
     for place, text in [*texts, ("url", table.get("url"))]:
-        if not isinstance(text, str):
-            continue
-        for match in () if place.startswith("args") and is_shell else _TEMPLATE.finditer(text):
+        if not isinstance(text, str) or not any(mark in text.lower() for mark in _MARKS):
+            continue  # most texts need no pattern
+        for match in () if place.startswith("args") and is_shell else re.finditer(_TEMPLATE, text):
             yield f"{place}: {match[0]} is passed as it stands"[:_MAX_SHOWN]
-        if found := _PLACEHOLDER.search(text):
+        if found := re.search(_PLACEHOLDER, text, re.IGNORECASE):
             yield f"{place}: {found[0]} looks like a placeholder"[:_MAX_SHOWN]
 
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 def fold_key(key: str) -> str:
     """Return a key in one spelling: `disabled_tools`, `disabledTools` and `disabled-tools` are one."""
-    return re.sub(r"[^a-z0-9]", "", key.lower())
+    return "".join(one for one in key.lower() if one.isalnum() and one.isascii())
 
 
 _ON = frozenset(("enabled", "enable", "isenabled", "active", "isactive", "on", "autostart"))
@@ -85,12 +85,12 @@ _YES_TEXTS = (
     "approve",
 )
 
-_RESTRICTION = re.compile(
+_RESTRICTION = (
     r"disab|enab|activ|block|den(y|ied)|exclud|includ|allow|suppress|filter|restrict|forbid|prohibit|hid(e|den)|readonly"
     r"|only$|whitelist|blacklist|permission|permit|quarantin|paused|muted|sandbox|isolat|polic|scope|limit|visib|expos"
     r"|suspend|revok|banned|stopped|offline|mustnot|donot|never|noaccess|reject|without|safemode|guard|skip|ignore|omit"
 )
-_GIVING = re.compile(r"enab|activ|allow|includ|expos|visib|permi")
+_GIVING = r"enab|activ|allow|includ|expos|visib|permi"
 """Of these words, those that take nothing away where the value is true."""
 _NO_RESTRICTION = (None, "", "*", "all", "any", "full", "none", "auto", "default", "off", "false", "never", "unlimited")
 _MAX_SHOWN = 120
@@ -323,7 +323,7 @@ def _list_inner(
 def _is_restriction(place: str, value: Any) -> bool:
     """Tell whether a key that is not understood sounds as if it took something away."""
     words = [fold_key(part) for part in place.split(".")]
-    found = [match for word in words for match in _RESTRICTION.finditer(word)]
+    found = [match for word in words for match in re.finditer(_RESTRICTION, word)]
     if not found or value in ([], {}):
         return False
     if isinstance(value, str | None) and (value.strip().lower() if value else value) in _NO_RESTRICTION:
@@ -331,17 +331,15 @@ def _is_restriction(place: str, value: Any) -> bool:
     is_on = read_switch(value) if not isinstance(value, str) else None
     if is_on is None:
         return True
-    is_giving = all(_GIVING.search(match[0]) for match in found)
+    is_giving = all(re.search(_GIVING, match[0]) for match in found)
     return is_on is not is_giving
 
 
-# --- what stands beside the entries
-
-_OFF_LISTS = re.compile(r"^(disabled|disable|excluded|exclude|denied|blocked|inactive|off)(mcp)?(json)?(servers?)?$")
-_ON_LISTS = re.compile(r"^(enabled|allowed|allow|active)(mcp)?(json)?(servers?)?$")
+_OFF_LISTS = r"(disabled|disable|excluded|exclude|denied|blocked|inactive|off)(mcp)?(json)?(servers?)?"
+_ON_LISTS = r"(enabled|allowed|allow|active)(mcp)?(json)?(servers?)?"
 _ALL_ON, _ALL_OFF = frozenset(("mcpenabled", "enablemcp", "enablemcpservers")), frozenset(("disablemcp", "mcpdisabled"))
 _SKIPPED_KEYS = frozenset(("projects", "history", "mcpservers", "servers", "contextservers", "inputs", "extensions"))
-_FREEDOMS = re.compile(r"autoapprov|alwaysallow|enableallproject|allow$|ask$|approved|trusted")
+_FREEDOMS = r"autoapprov|alwaysallow|enableallproject|allow$|ask$|approved|trusted"
 _MAX_DEPTH = 4
 
 
@@ -390,15 +388,15 @@ def _read_beside(place: str, key: str, value: Any, entries: Mapping[str, Any], b
     is_list_of_servers = isinstance(value, list) and ("mcp" in whole or "server" in folded)
     if (whole in _ALL_ON and is_on is False) or (whole in _ALL_OFF and is_on):
         beside.disabled.update(entries)
-    elif is_list_of_servers and _OFF_LISTS.match(folded):
+    elif is_list_of_servers and re.fullmatch(_OFF_LISTS, folded):
         beside.disabled.update(server for server, tool in named if not tool)
-    elif is_list_of_servers and _ON_LISTS.match(folded):
+    elif is_list_of_servers and re.fullmatch(_ON_LISTS, folded):
         beside.disabled.update(entries.keys() - {server for server, _ in named})
     elif folded in _UNUSED or folded in _UNUSED_WORDS:
         _leave_out(named, beside)
     elif isinstance(value, bool):
         _read_switch_beside(place, key, value, entries, beside)
-    elif named and _RESTRICTION.search(folded) and not _FREEDOMS.search(whole):
+    elif named and re.search(_RESTRICTION, folded) and not re.search(_FREEDOMS, whole):
         for server in dict(named):
             beside.unknown.setdefault(server, []).append(place)
 
