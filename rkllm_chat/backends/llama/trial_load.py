@@ -76,7 +76,7 @@ class Trial:
 
     Attributes:
         extra_buffers: Whether it runs with llama.cpp's extra buffers: weights arranged for the instruction sets of the
-            processor. If not, it ran without them, and a prompt is read more slowly.
+            processor. If not, it ran without them, and a prompt may be read more slowly.
         problem: Why it neither answered nor computed an embedding; "" if it did.
     """
 

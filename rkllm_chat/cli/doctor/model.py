@@ -209,7 +209,7 @@ def _try_gguf(board: Board, finding: Finding) -> Finding:
     what = AMX if AMX in used else "weights that are rearranged for the processor"
     value = f"{finding.value}, runs only without {what}, with which this build of llama.cpp fails here"
     advice = explain_illegal_instruction(used, find_present_sets(describe_processor()))[1]
-    return warn(f"{value}: prompts are read more slowly", advice)
+    return warn(f"{value}: prompts may be read more slowly", advice)
 
 
 def check_model_file(board: Board) -> Iterator[Finding]:
