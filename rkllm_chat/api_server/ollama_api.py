@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from ..backends import choose_backend
+from ..backends import choose_backend, identify_model
 from ..backends.base import TokenScore
 from ..backends.llama.engine import TEMPLATE_KEY, choose_context
 from ..backends.llama.gguf_header import GgufHeader, read_gguf_header
@@ -284,7 +284,7 @@ def describe_error(error: ApiError) -> dict[str, Any]:
 
 def describe_model(settings: Settings, name: str) -> dict[str, Any]:
     """Return the row of a model in `GET /api/tags`. Its digest names the file, it does not check its content."""
-    path = None if choose_backend(settings) == "openai" else resolve_model(settings.model)
+    path = identify_model(settings).file
     try:
         status = path.stat() if path else None
     except OSError:

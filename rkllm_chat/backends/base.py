@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
 from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 from ..calls.grammar import CallGrammar, NoCalls
-from ..calls.model_families import Family
+from ..calls.model_families import UNKNOWN, Family
 from ..config.settings import Generation, Thinking
 from ..core.events import Reading, Sentence, Usage, WritingCall
 from ..core.messages import MediaKind, Message, Tool
+
+_CHARACTERS_PER_TOKEN, _TOKENS_AROUND_MESSAGE = 4, 4
 
 
 @dataclass(frozen=True)
@@ -138,6 +143,75 @@ class Backend(Protocol):
 
     async def aclose(self) -> None:
         """Release the engine."""
+
+
+class BaseBackend:
+    """The members of `Backend` for an engine that has only a generator of text.
+
+    An engine overrides `generate`, gives itself a `name`, and replaces what it does better. `contract.py` checks it.
+    """
+
+    name = template = profile = ""
+    family: Family = UNKNOWN
+    context_tokens = 4096
+    native_tools = supports_grammar = False
+    media_kinds = frozenset[MediaKind]()
+
+    def generate(self, prompt: Sequence[Message], generation: Generation) -> AsyncGenerator[str, None]:
+        """Yield the reply in pieces, a token each if they are to be counted; it is closed where the reply must end.
+
+        Raises:
+            GenerationError: The engine failed.
+        """
+        raise NotImplementedError
+
+    def stream(
+        self,
+        prompt: Sequence[Message],
+        generation: Generation,
+        _tools: Sequence[Tool] = (),
+        _grammar: CallGrammar | NoCalls | None = None,
+    ) -> ModelStream:
+        """Yield what `generate` yields, up to the limit of the reply or until it is stopped, then its Usage."""
+        stop = Event()
+        return StoppableStream(self._read(prompt, generation, stop), stop.set)
+
+    async def _read(
+        self, prompt: Sequence[Message], generation: Generation, stop: Event
+    ) -> AsyncGenerator[StreamItem, None]:
+        started_at, first_at, number, is_full = time.monotonic(), 0.0, 0, False
+        async with aclosing(self.generate(prompt, generation)) as pieces:
+            async for piece in pieces:
+                first_at, number = first_at or time.monotonic(), number + 1
+                yield piece
+                is_full = number >= generation.max_tokens
+                if is_full or stop.is_set():
+                    break
+        tokens, first_s = self.count_tokens(prompt), (first_at or time.monotonic()) - started_at
+        yield Usage(
+            prompt_tokens=tokens,
+            prefilled_tokens=tokens,
+            generated_tokens=number,
+            prefill_s=first_s,
+            generate_s=time.monotonic() - started_at - first_s,
+            first_token_s=first_s,
+            hit_limit=is_full and not stop.is_set(),
+        )
+
+    async def prefill(self, _prompt: Sequence[Message], _tools: Sequence[Tool] = ()) -> int:
+        """Return 0: nothing is evaluated."""
+        return 0
+
+    def count_tokens(self, prompt: Sequence[Message]) -> int:
+        """Estimate the length of a prompt: a token for each four characters, and some around each message."""
+        return sum(len(message.text) // _CHARACTERS_PER_TOKEN + _TOKENS_AROUND_MESSAGE for message in prompt)
+
+    def count_cached_tokens(self, _prompt: Sequence[Message]) -> int | None:
+        """Return None: it is not known whether there is a cache."""
+        return None
+
+    async def aclose(self) -> None:
+        """Release nothing."""
 
 
 @runtime_checkable

@@ -7,18 +7,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import Any, TypeVar
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
-from ..backends import choose_backend, open_backend
+from ..backends import choose_backend, identify_model, open_backend
 from ..backends.base import Backend, LoadReporter, StateKeeper
-from ..backends.shared.model_files import find_models, resolve_model
+from ..backends.shared.model_files import find_models
 from ..config.settings import Settings
 from ..core.errors import ChatError
 from ..core.events import Loading
@@ -35,7 +34,6 @@ _PROFILE = "profile"
 """Kind of the remembered prompt profiles in it."""
 _TOLD = "told"
 """Kind of what the user was told already in it."""
-_HASHED_BYTES = 1024 * 1024
 _STATES_BYTES = 64 * 1024 * 1024
 """Memory for the states of replaced prompts, at least: 2,390 tokens of Qwen2.5 1.5B, 1,170 of 7B."""
 _STATES_FRACTION, _MAX_STATES_BYTES = 1 / 8, 1024 * 1024 * 1024
@@ -63,7 +61,7 @@ def load_model(settings: Settings, state: Path) -> asyncio.Future[Backend]:
         measurements.record_figure("load", name_model(settings), time.monotonic() - started_at)
         if isinstance(backend, StateKeeper):  # an answer from the results alone replaces the prompt of the chat
             backend.keep_states(_choose_states_limit())
-        if (remembered := measurements.read_value(_PROFILE, _identify_model(settings))) in PROFILES:
+        if (remembered := measurements.read_value(_PROFILE, identify_model(settings).key)) in PROFILES:
             backend.profile = str(remembered)
         return backend
 
@@ -105,24 +103,7 @@ def run_detached(work: Callable[[], Result], name: str) -> asyncio.Future[Result
 
 def remember_profile(settings: Settings, state: Path, name: str) -> None:
     """Remember the row of PROFILES that suits a model best."""
-    Measurements(state / MEASUREMENTS_FILE).write_value(_PROFILE, _identify_model(settings), name)
-
-
-def _identify_model(settings: Settings) -> str:
-    """Return a hash of a model file's size and both ends; of another model, its name."""
-    path = resolve_model(settings.model)
-    if not path.is_file():  # a URL, or a pipe, which may be read once
-        return name_model(settings)
-    try:
-        with path.open("rb") as file:
-            size = file.seek(0, 2)
-            digest = hashlib.sha256(str(size).encode())
-            for start in (0, max(0, size - _HASHED_BYTES)):
-                file.seek(start)
-                digest.update(file.read(_HASHED_BYTES))
-        return digest.hexdigest()
-    except OSError:
-        return name_model(settings)
+    Measurements(state / MEASUREMENTS_FILE).write_value(_PROFILE, identify_model(settings).key, name)
 
 
 def report_load(backend: Backend, words: Words, notify: Notify, state: Path) -> None:
@@ -137,14 +118,8 @@ def report_load(backend: Backend, words: Words, notify: Notify, state: Path) -> 
 
 
 def name_model(settings: Settings) -> str:
-    """Return the model's file name, or the model or host of a URL, without anything secret."""
-    if choose_backend(settings) == "openai":
-        try:
-            url = urlsplit(next(iter(settings.model.split()), ""))
-        except ValueError:
-            return ""  # opening it says what is wrong
-        return url.fragment or settings.openai.model or url.hostname or ""
-    return Path(settings.model).name or "tiny-tools.gguf"
+    """Return what the model of the settings is called, without anything secret."""
+    return identify_model(settings).name
 
 
 @dataclass(frozen=True)

@@ -17,14 +17,15 @@ PluginKind = Literal["backends", "formats", "commands", "servers"]
 KINDS: tuple[PluginKind, ...] = ("backends", "formats", "commands", "servers")
 """What each kind of plugin is:
 
-- backends: a function `(settings: Settings) -> Backend` that loads the model.
+- backends: an instance of a class of `rkllm_chat.backends.Engine`, or only its function `open`:
+  `(settings: Settings) -> Backend`, which loads the model.
 - formats: a `Format` with that name.
 - commands: a module with `make_parser() -> ArgumentParser` and `main(arguments) -> exit code`.
 - servers: a module with `add_options(parser)` and `build_server(options) -> MCPServer`; its docstring is the help text.
 """
 _MAX_REASON_CHARS = 300
 _MEMBERS: dict[PluginKind, tuple[str, ...]] = {
-    "backends": ("__call__",),
+    "backends": (),
     "formats": ("name", "layout", "openers"),
     "commands": ("make_parser", "main"),
     "servers": ("add_options", "build_server"),
@@ -71,11 +72,14 @@ def load_plugin(plugin: Plugin) -> Any:
     try:
         with redirect_stdout(sys.stderr):  # what it prints would be part of a JSON document
             loaded = resolve_name(plugin.target)
+        is_usable = plugin.kind != "backends" or callable(loaded) or hasattr(loaded, "open")
         missing = [member for member in _MEMBERS[plugin.kind] if not hasattr(loaded, member)]
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # whatever a foreign module raises, SystemExit included: it would end a turn with 0
         raise _error(plugin, f"{type(error).__name__}: {error}"[:_MAX_REASON_CHARS]) from error
+    if not is_usable:
+        raise _error(plugin, f"{plugin.target} is no function and has no open")
     if missing:
         raise _error(plugin, f"{plugin.target} has no {' and no '.join(missing)}")
     return loaded

@@ -49,7 +49,7 @@ def announce(tmp_path: Path, entry_points: str, package: str = "spoilt") -> None
 
 
 @pytest.mark.slow
-def test_the_example_is_installed_and_used(use: Use, tmp_path: Path) -> None:
+def test_the_example_is_installed_and_used(use: Use, tmp_path: Path, folder: Path) -> None:
     source = shutil.copytree(EXAMPLE, tmp_path / "source")
     pip = [sys.executable, "-m", "pip", "install", "-q", "--no-index", "--no-deps", "--no-build-isolation"]
     subprocess.run([*pip, "--target", tmp_path / "packages", source], check=True, timeout=60)
@@ -70,6 +70,12 @@ def test_the_example_is_installed_and_used(use: Use, tmp_path: Path) -> None:
     assert use("greet", "Ada").stdout == "Hello, Ada!\n"
     assert "who is greeted" in use("help", "greet").stdout
     assert use("-p", "Polly wants a cracker", "--backend", "parrot", *NO_SERVERS).stdout == "Polly wants a cracker\n"
+    (folder / "own.toml").write_text('[chat]\nbackend = "parrot"\n', encoding="utf-8")
+    rows = json.loads(use("doctor", "--json", "--config", "own.toml", code=None).stdout)["result"]["lines"]
+    assert [(row["state"], row["value"]) for row in rows if row["name"] == "model"] == [
+        ("ok", "engine parrot, parrot, repeats what is said")
+    ]
+    assert not [row for row in rows if row["name"] in ("engine", "instructions", "template", "context")]
     call = '<<call {"name": "calculate", "arguments": {"expression": "6 * 7"}} call>>'
     result = json.loads(
         use("-p", call, "--backend", "parrot", "--tool-format", "angle", "--output-format", "json").stdout
@@ -129,6 +135,38 @@ def test_whatever_a_plugin_does_at_import_is_an_error_with_its_name(
     assert f'The command "odd" of spoilt 0.1 cannot be loaded: {reason}' in done.stderr
     assert (done.stdout, "Traceback" in done.stderr, "\x1b" in done.stderr) == ("", False, False)
     assert len(done.stderr) < 700
+
+
+FUNCTION = """
+from rkllm_chat.backends import BaseBackend, Engine
+from rkllm_chat.core.errors import ModelError
+
+class Echo(BaseBackend):
+    async def generate(self, prompt, generation):
+        yield prompt[-1].text
+
+def open_echo(settings):
+    return Echo()
+
+class Missing(Engine):
+    def check(self, settings):
+        raise ModelError("The weights are missing.", "Get them.")
+
+missing = Missing()
+"""
+
+
+@pytest.mark.slow
+def test_an_engine_is_a_function_or_says_itself_what_it_lacks(use: Use, tmp_path: Path, folder: Path) -> None:
+    announce(
+        tmp_path, "[rkllm_chat.backends]\necho = echoes:open_echo\nmissing = echoes:missing\nnone = echoes:__doc__\n"
+    )
+    (tmp_path / "packages/echoes.py").write_text(FUNCTION, encoding="utf-8")
+    assert use("-p", "Hello?", "--backend", "echo", *NO_SERVERS).stdout == "Hello?\n"
+    (folder / "own.toml").write_text('[chat]\nbackend = "missing"\n', encoding="utf-8")
+    shown = use("doctor", "--config", "own.toml", code=1).stdout
+    assert "The weights are missing." in shown and "Get them." in shown and "tiny-tools" not in shown
+    assert "is no function and has no open" in use("-p", "x", "--backend", "none", *NO_SERVERS, code=3).stderr
 
 
 def test_without_plugins_the_list_is_empty(use: Use) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 
-from ...backends import choose_backend
+from ...backends import BACKENDS, choose_backend, find_engine
 from ...backends.llama.cores import describe_cores, find_big_cores
 from ...backends.llama.engine import TEMPLATE_KEY, describe_missing_template, read_model_names
 from ...backends.llama.gguf_header import MAGIC, read_gguf_header
@@ -43,7 +43,7 @@ from ...backends.shared.model_files import (
 from ...backends.shared.prompt_tokens import load_tokenizer
 from ...config.files import find_exposed_secrets
 from ...core import i18n
-from ...core.errors import ConfigError, ModelError
+from ...core.errors import ChatError, ConfigError, ModelError
 from ...prompt.chat_templates import TEMPLATES, choose_template
 from .board import Board, Finding, format_size, ok, untried, warn, wrong
 from .machine import find_soc, read_architecture
@@ -166,11 +166,11 @@ class _ModelFile:
 def _find_model(board: Board) -> _ModelFile | None:
     """Return the model file, or None if there is none to check.
 
-    There is none for the scripted backend, for a model behind a URL, and for the NPU without a configured model.
+    There is none where the engine has no file, and a plugin's engine checks its own.
     """
     model, backend = board.settings.model, choose_backend(board.settings)
     model = "" if model == SHIPPED_NAME else model
-    if "://" in model or backend == "scripted" or (backend == "rkllm" and not model):
+    if backend not in BACKENDS or BACKENDS[backend].identify(board.settings).file is None:
         return None
     path = board.map_path(model) if model else find_shipped_model()
     name = board.unmap_path(path) if model else path.name
@@ -293,9 +293,24 @@ def find_media_file(board: Board, model: Path) -> Path | None:
 
 def _absent_model_line(board: Board) -> Finding:
     """Build the line for settings without a model file."""
-    if choose_backend(board.settings) == "rkllm":
+    backend = choose_backend(board.settings)
+    if backend not in BACKENDS:
+        return _plugin_line(board, backend)
+    if backend == "rkllm":
         return wrong("none, but the NPU needs a model file", "Select a .rkllm file: --model PATH.")
     return ok(f"{board.settings.model or 'a script'}: no file to check")
+
+
+def _plugin_line(board: Board, name: str) -> Finding:
+    """Build the line of a plugin's engine: what it says itself."""
+    if not board.is_this_machine:
+        return ok(f"engine {name}, of a plugin: not checked on another machine")
+    try:
+        engine = find_engine(name)
+        facts = [f"engine {name}", engine.identify(board.settings).name, *engine.check(board.settings)]
+    except ChatError as error:
+        return wrong(error.message, error.hint)
+    return ok(", ".join(dict.fromkeys(filter(None, facts))))
 
 
 def _find_file_error(board: Board, model: _ModelFile) -> tuple[str, str] | None:
