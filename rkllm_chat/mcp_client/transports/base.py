@@ -16,6 +16,7 @@ from mcp.shared.message import SessionMessage
 
 from ...config.secrets import make_redactor
 from ...config.servers import ServerConfig
+from ...core.thread_end import wait_for_end
 from ..protocol.limits import MAX_MESSAGE_BYTES
 from ..server_record import ServerRecord
 from .sdk_streams import ReadStream, SdkStreams, WriteStream
@@ -148,12 +149,7 @@ class Transport(AbstractAsyncContextManager[_Streams], ABC):
 async def run_uninterrupted(work: Coroutine[Any, Any, None]) -> None:
     """Await `work` to its end even if this task is cancelled meanwhile; then raise the cancellation."""
     task = asyncio.ensure_future(work)
-    cancelled: asyncio.CancelledError | None = None
-    while not task.done():
-        try:
-            await asyncio.wait([task])
-        except asyncio.CancelledError as error:
-            cancelled = error
-    task.result()
-    if cancelled:
-        raise cancelled
+    try:
+        await wait_for_end(task)
+    finally:
+        task.result()

@@ -35,9 +35,11 @@ from ...core.errors import ChatError, ConnectError
 from ..error_messages import describe_connect_error, first_leaf
 from ..protocol.faults import make_unusable
 from ..protocol.framing import check_depth, replace_unrepresentable
+from ..protocol.limits import RateLimit
 from ..timing import PausableDeadlines
 from .addresses import check_headers, is_public, redact_url, resolve_url
 from .base import Transport
+from .flood_brake import FloodBrake
 from .http_client import ServerHttpClient, has_same_origin
 from .sdk_streams import read_sent
 
@@ -45,6 +47,8 @@ _CONNECT_S = 10.0
 _POST_S = 10.0
 _CLOSE_S = 2.0
 _CANCEL_S = 1.0
+_MAX_ANSWERS, _ANSWERS_S = 100, 10.0
+"""How many requests of the server are answered in so many seconds."""
 EVENT_STREAM_HEADERS = {"accept": "text/event-stream", "cache-control": "no-store"}
 
 log = logging.getLogger(__name__)
@@ -75,6 +79,7 @@ class HttpTransport(Transport):
         self._unsent: list[tuple[SessionMessage, Context]] = []
         self._sent: list[tuple[SessionMessage, Context]] = []
         self._refusal: ChatError | None = None
+        self._answers = RateLimit(_MAX_ANSWERS, _ANSWERS_S)
         self._is_rejected = False
         self._has_unsent, self._closing, self._connected = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._runner: asyncio.Task[None] | None = None
@@ -104,6 +109,8 @@ class HttpTransport(Transport):
                 await asyncio.wait([self._runner], timeout=_CANCEL_S)
 
     def _put(self, message: SessionMessage, text: bytes) -> None:
+        if isinstance(message.message, JSONRPCResponse | JSONRPCError) and not self._answers.try_acquire():
+            return  # each would be a POST before the next call
         self._unsent.append((replace(message, message=read_sent(text).message), copy_context()))
         self._has_unsent.set()
 
@@ -165,10 +172,13 @@ class HttpTransport(Transport):
             async with anyio.create_task_group() as group:
                 group.start_soon(self._cancel_on_close, group.cancel_scope)
                 group.start_soon(self._forward, streams[1])
+                brake = FloodBrake()
                 async for item in streams[0]:
                     if self._is_rejected and not is_last:
                         break
                     self._deliver(item)
+                    if not (isinstance(item, SessionMessage) and isinstance(item.message, JSONRPCResponse)):
+                        await brake.count()
                 group.cancel_scope.cancel()
         return is_last or not self._is_rejected
 
@@ -214,7 +224,9 @@ class HttpTransport(Transport):
             response.raise_for_status()
             async with anyio.create_task_group() as group:
                 group.start_soon(self._cancel_on_close, group.cancel_scope)
+                brake = FloodBrake()
                 async for event in httpx2.EventSource(response, max_event_size=self.max_bytes):
+                    await brake.count()
                     if event.event == "endpoint" and not self._is_settled:
                         self._is_settled = True
                         group.start_soon(self._post_all, caller, _resolve_endpoint(response.url, event.data))
