@@ -17,7 +17,7 @@ def fold_key(key: str) -> str:
     return "".join(one for one in key.lower() if one.isalnum() and one.isascii())
 
 
-_ON = frozenset(("enabled", "enable", "isenabled", "active", "isactive", "on", "autostart"))
+_ON = frozenset(("enabled", "enable", "isenabled", "active", "isactive", "on", "autostart", "startonlaunch"))
 """Switches of a server: off if false."""
 _OFF = frozenset(
     (
@@ -92,7 +92,30 @@ _RESTRICTION = (
 )
 _GIVING = r"enab|activ|allow|includ|expos|visib|permi"
 """Of these words, those that take nothing away where the value is true."""
-_NO_RESTRICTION = (None, "", "*", "all", "any", "full", "none", "auto", "default", "off", "false", "never", "unlimited")
+_NO_RESTRICTION = (
+    None,
+    "",
+    "*",
+    "all",
+    "any",
+    "full",
+    "none",
+    "auto",
+    "default",
+    "off",
+    "false",
+    "never",
+    "unlimited",
+    "user",
+    "project",
+    "local",
+    "global",
+    "workspace",
+    "public",
+)
+_COVERED = r"^log|logging|debug|telemetr|cache|trace|metric|notif|toast|update|retry|retries|restart|reconnect|health"
+_COVERED += r"|colou?r|theme|icon|menu|cors|^env(filter|allowlist)|inherit(parent)?env"
+"""What such words are about takes nothing from a server: it gets a short list of variables in any case."""
 _MAX_SHOWN = 120
 _COMMENTS = ("_", "//", "#", "$")
 _HARMLESS = ("approvalmode", "description", "title")
@@ -324,6 +347,8 @@ def _is_restriction(place: str, value: Any) -> bool:
     """Tell whether a key that is not understood sounds as if it took something away."""
     words = [fold_key(part) for part in place.split(".")]
     found = [match for word in words for match in re.finditer(_RESTRICTION, word)]
+    if any(re.search(_COVERED, word) for word in words):
+        return False
     if not found or value in ([], {}):
         return False
     if isinstance(value, str | None) and (value.strip().lower() if value else value) in _NO_RESTRICTION:
@@ -337,7 +362,7 @@ def _is_restriction(place: str, value: Any) -> bool:
 
 _OFF_LISTS = r"(disabled|disable|excluded|exclude|denied|blocked|inactive|off)(mcp)?(json)?(servers?)?"
 _ON_LISTS = r"(enabled|allowed|allow|active)(mcp)?(json)?(servers?)?"
-_ALL_ON, _ALL_OFF = frozenset(("mcpenabled", "enablemcp", "enablemcpservers")), frozenset(("disablemcp", "mcpdisabled"))
+_ALL_ON, _ALL_OFF = ("mcpenabled", "enablemcp", "enablemcpservers"), ("disablemcp", "mcpdisabled")
 _SKIPPED_KEYS = frozenset(("projects", "history", "mcpservers", "servers", "contextservers", "inputs", "extensions"))
 _FREEDOMS = r"autoapprov|alwaysallow|enableallproject|allow$|ask$|approved|trusted"
 _MAX_DEPTH = 4
@@ -383,31 +408,61 @@ def _walk(table: Mapping[str, Any], entries: Any, place: str = "", depth: int = 
 
 def _read_beside(place: str, key: str, value: Any, entries: Mapping[str, Any], beside: Beside) -> None:
     """Read one key, wherever it stands in the file."""
-    folded, whole, is_on = fold_key(key.rpartition(".")[2]), fold_key(place), read_switch(value)
-    named = _name_servers(value, entries)
-    is_list_of_servers = isinstance(value, list) and ("mcp" in whole or "server" in folded)
-    if (whole in _ALL_ON and is_on is False) or (whole in _ALL_OFF and is_on):
+    if _is_all_off(fold_key(place), value):
         beside.disabled.update(entries)
-    elif is_list_of_servers and re.fullmatch(_OFF_LISTS, folded):
+    elif isinstance(value, list):
+        _read_list_beside(place, key, value, entries, beside)
+    elif subjects := _name_servers([key], entries):
+        _read_rule_beside(place, key, value, subjects, beside)
+    elif not isinstance(value, Mapping):
+        _read_limit_beside(place, key, value, entries, beside)
+
+
+def _is_all_off(place: str, value: Any) -> bool:
+    """Tell whether a value switches all servers off (DeepChat, VS Code)."""
+    if place.endswith("mcpaccess"):
+        return bool(value == "none")
+    return (place.endswith(_ALL_ON) and read_switch(value) is False) or (
+        place.endswith(_ALL_OFF) and read_switch(value) is True
+    )
+
+
+def _read_list_beside(place: str, key: str, value: list[Any], entries: Mapping[str, Any], beside: Beside) -> None:
+    """Read a list that may name servers, or tools of them."""
+    folded, whole, named = fold_key(key.rpartition(".")[2]), fold_key(place), _name_servers(value, entries)
+    is_of_servers = "mcp" in whole or "server" in folded
+    if is_of_servers and re.fullmatch(_OFF_LISTS, folded):
         beside.disabled.update(server for server, tool in named if not tool)
-    elif is_list_of_servers and re.fullmatch(_ON_LISTS, folded):
-        beside.disabled.update(entries.keys() - {server for server, _ in named})
+    elif is_of_servers and re.fullmatch(_ON_LISTS, folded):
+        if value or folded == "allowed":  # an empty list of what was approved says nothing
+            beside.disabled.update(entries.keys() - {server for server, _ in named})
     elif folded in _UNUSED or folded in _UNUSED_WORDS:
         _leave_out(named, beside)
-    elif isinstance(value, bool):
-        _read_switch_beside(place, key, value, entries, beside)
-    elif named and re.search(_RESTRICTION, folded) and not re.search(_FREEDOMS, whole):
+    elif not named:
+        _read_limit_beside(place, key, value, entries, beside)
+    elif re.search(_RESTRICTION, folded) and not re.search(_FREEDOMS, whole):
         for server in dict(named):
             beside.unknown.setdefault(server, []).append(place)
 
 
-def _read_switch_beside(place: str, key: str, value: bool, entries: Mapping[str, Any], beside: Beside) -> None:
-    """Read a switch whose name is that of a server or of tools of one (opencode: `tools: {"NAME_*": false}`)."""
-    is_of_tools = place.removesuffix(f".{key}").rpartition(".")[2] == "tools"
-    for server, tool in _name_servers([key], entries):
-        if value is False and is_of_tools:
+def _read_limit_beside(place: str, key: str, value: Any, entries: Mapping[str, Any], beside: Beside) -> None:
+    """Read what names no server and may limit all of them (LibreChat: `mcpSettings.allowedDomains`)."""
+    whole = fold_key(place)
+    is_switch = isinstance(value, bool)  # of something else (VS Code: `chat.mcp.discovery.enabled`)
+    if "mcp" in whole and not is_switch and not re.search(_FREEDOMS, whole) and _is_restriction(key, value):
+        for server in entries:
+            beside.unknown.setdefault(server, []).append(place)
+
+
+def _read_rule_beside(place: str, key: str, value: Any, subjects: Iterable[tuple[str, str]], beside: Beside) -> None:
+    """Read what a file says of a server or its tools by their name (opencode, Zed): `"NAME_*": false`, `"deny"`."""
+    if isinstance(value, Mapping):
+        value = next((value[name] for name in ("default", "action", "permission", "enabled") if name in value), value)
+    is_of_tools = re.search(r"tool|permission", fold_key(place.removesuffix(f".{key}")))
+    for server, tool in subjects:
+        if is_of_tools and read_switch(value) is False:
             _leave_out([(server, tool)], beside)
-        elif _is_restriction(place, value):
+        elif not isinstance(value, Mapping | str) and _is_restriction(place, value):
             beside.unknown.setdefault(server, []).append(place)
 
 
@@ -424,7 +479,7 @@ def _name_servers(value: Any, entries: Mapping[str, Any]) -> list[tuple[str, str
     found = list[tuple[str, str]]()
     for item in value if isinstance(value, list) else ():
         text = item.get("serverName", item.get("name")) if isinstance(item, Mapping) else item
-        text = text.removeprefix("mcp__").removeprefix("mcp:") if isinstance(text, str) else ""
+        text = re.sub(r"^(?:mcp__|mcp:|Mcp\()(.*?)\)?$", r"\1", text) if isinstance(text, str) else ""
         for name in entries:
             if text == name:
                 found.append((name, ""))
