@@ -25,10 +25,10 @@ gc.disable()  # until the tests are collected
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-from isolated_user import SITE, empty, isolate
+# isort: off
+from isolated_user import HOME, SITE, empty  # before the product is imported
 
-HOME = isolate()  # before the product is imported
-
+# isort: on
 from browser import BROWSER, find_browser
 from cpu_time import begin_test
 from engine_fault import STATE, EngineGate, find_engine_fault, stop_without

@@ -43,3 +43,7 @@ def empty(home: Path) -> None:
     """Remove what a test left in the home of its worker."""
     for path in home.iterdir():
         shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+
+
+HOME = isolate()
+"""Made when this module is first imported: before the product is, and once, though tests import `conftest` again."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import pwd
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
-from isolated_user import isolate
+from isolated_user import HOME, isolate
 
 
 @pytest.mark.parametrize("another", ["before", "after"])
@@ -26,3 +27,9 @@ def test_what_the_user_set_for_the_program_is_unset() -> None:
     home.rmdir()
     assert environment.pop("HOME") == str(home)
     assert [name for name, value in environment.items() if value == "/mine"] == ["RKLLM_CHAT_FUZZ", "PATH"]
+
+
+def test_importing_the_fixtures_changes_no_environment() -> None:
+    before = dict(os.environ)
+    assert import_module("conftest").HOME == HOME
+    assert dict(os.environ) == before
