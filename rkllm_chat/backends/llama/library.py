@@ -43,9 +43,11 @@ def describe_build(named: str) -> str:
     """
     library = find_llama_library(named) if named else None
     package = find_spec("llama_cpp")
-    own = os.environ.get(_FOLDER_VARIABLE) or Path((package and package.origin) or "").parent / "lib"
-    folder = library.parent if library else Path(own).absolute()
-    files = sorted({file for pattern in _LIBRARIES for file in folder.glob(pattern) if file.is_file()})
+    folders = {Path((package and package.origin) or "").parent / "lib"}  # its libggml is loaded in any case
+    if library or os.environ.get(_FOLDER_VARIABLE):
+        folders.add(library.parent if library else Path(os.environ[_FOLDER_VARIABLE]).absolute())
+    found = {file for folder in folders for pattern in _LIBRARIES for file in folder.glob(pattern)}
+    files = sorted(filter(Path.is_file, found))
     return "\n".join(f"{file} {file.stat().st_size} {file.stat().st_mtime_ns}" for file in files)
 
 

@@ -42,6 +42,9 @@ It deletes the stores that `_tile_loadconfig` reads, because it does not know th
 """
 REBUILD = "pip install --force-reinstall --no-cache-dir --no-deps llama-cpp-python"
 REBUILD_WITHOUT_AMX = f"CFLAGS=-mno-amx-int8 CXXFLAGS=-mno-amx-int8 {REBUILD}"
+"""Without AMX_INT8 llama.cpp compiles no AMX, and keeps AVX-512. Qwen2.5-Coder 0.5B Q4_K_M, one thread of an EPYC with
+AVX-512 and without AMX, tokens per second of CPU time in prefill and decode (n = 6, 6 and 3, interleaved): so built 167
+and 46, the same without extra buffers 174 and 45, with -DGGML_NATIVE=OFF 109 and 42."""
 REBUILD_PORTABLE = f"CMAKE_ARGS=-DGGML_NATIVE=OFF {REBUILD}"
 
 
