@@ -100,6 +100,10 @@ def list_config_notices(settings: Settings, words: Words) -> Iterator[str]:
         reason = f"{entry.reason} {entry.hint}".strip()
         key = "skipped" if entry.original_name else "file_skipped"
         yield words(f"servers.{key}", place=entry.location, server=entry.original_name, reason=reason)
+    for server in settings.servers:
+        if server.kept_off:
+            keys = sanitize_line(", ".join(server.kept_off))
+            yield words("servers.kept_off", place=server.source, server=server.name, keys=keys)
 
 
 class ServerApproval:

@@ -112,7 +112,9 @@ def test_what_an_entry_takes_away_is_read_or_named(program: str, tmp_path: Path)
     assert named in said and bool(named) is bool(said), said
 
 
-def test_the_user_can_use_a_server_in_spite_of_what_is_not_understood(program: Run, folder: Path) -> None:
+def test_the_user_can_use_a_server_in_spite_of_what_is_not_understood(
+    program: Run, script: Callable[..., str], folder: Path
+) -> None:
     """Every list says why it is off; enabling it names the keys in its entry, and one that is added later counts."""
     path = folder / "given.json"
     path.write_text(json.dumps(entry(active=True, rateLimit=3)), encoding="utf-8")
@@ -122,6 +124,8 @@ def test_the_user_can_use_a_server_in_spite_of_what_is_not_understood(program: R
     assert (listed["enabled"], listed["not_obeyed"]) == (False, [why])
     assert why in program("mcp", "list", *options).stdout and why in program("doctor", *options, code=None).stdout
     assert why in program("mcp", "import", "given.json", "--dry-run").stdout
+    turn = program("-p", "x", "--model", script("So."), *options)
+    assert 'server "a" is off: rateLimit is not understood and may be a restriction.' in turn.stderr
     refused = json.loads(program("call-tool", "a.x", *options, code=1).stdout)["error"]
     assert "Not understood: rateLimit" in json.dumps(refused)
     program("mcp", "enable", "a", *options)
