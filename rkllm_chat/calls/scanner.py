@@ -577,15 +577,17 @@ class _Lexicon:
         self.controls = tuple(
             dict.fromkeys(mark for format_ in formats for mark in (*CONTROL_TOKENS, *format_.control_tokens))
         )
-        self.closers = tuple(dict.fromkeys(closer for format_ in formats for closer in format_.closers))
+        own_closers = (closer for format_ in formats for closer in format_.closers)
+        section_closers = (closer for _, wrapper in list_sections() for closer in wrapper.closers)
+        self.closers = tuple(dict.fromkeys((*own_closers, *section_closers)))
         self.results = tuple(
             dict.fromkeys((*TURN_OPENERS, *(mark for format_ in formats for mark in format_.result_openers)))
         )
         remnants = [format_.stripped_call for format_ in stripped if format_.stripped_call]
-        self.stripped = {one.prefix: one.read for one in remnants if one.prefix}
+        self.stripped = {prefix: one.read for one in remnants for prefix in one.prefixes}
         self.stripped_thoughts = {word: ends for one in stripped for word, ends in one.stripped_thoughts.items()}
         bare = dict.fromkeys(read for format_ in formats for read in format_.unmarked_readers)
-        self.bare = (*bare, *(one.read for one in remnants if not one.prefix))
+        self.bare = (*bare, *(one.read for one in remnants if not one.prefixes))
         self.ordered_openers = tuple(sorted(self.openers, key=len, reverse=True))
         self.marked = Markers((*self.openers, *self.thoughts, *self.controls))
         self.turn_ends = Markers((*_TOKEN_PREFIXES, *self.controls, *_FENCES, "{", "["))

@@ -85,6 +85,27 @@ def test_the_mark_of_a_group_is_known_to_every_model(opener: str) -> None:
     assert [type(one) for one in scan("hermes", f"The mark {opener} begins calls of get_weather.")] == [Text]
 
 
+@pytest.mark.parametrize(
+    ("form", "reply", "kind"),
+    [
+        ("llama3", '<function=get_weather{"city": "Oslo"}</function>', CallFound),
+        ("llama3", '<|python_tag|>get_weather.call(city="Oslo")', CallFound),
+        ("qwen3-coder", '<tool_call>\n<function=get_weather(city="Oslo")></function>\n</tool_call>', CallUnreadable),
+        ("qwen3-coder", '<function=get_weather>\n{"name": "get_weather", "arguments": {"city": "Oslo"}}\n</function>',
+         CallFound),
+        ("minicpm5", '<function=get_weather><param name="city">Oslo</param></function>', CallUnreadable),
+        ("mistral-args", '[TOOL_CALLS]get_weather[ARGS]city="Oslo"', CallUnreadable),
+        ("harmony", '<|channel|>commentary to=functions.get_weather<|message|>get_weather("Oslo")', CallUnreadable),
+        ("hermes", FORMATS["deepseek"].render_call("get_weather", {"city": "Oslo"}), CallFound),
+    ],
+)  # fmt: skip
+def test_a_damaged_head_of_a_call_is_read_or_told_and_leaves_no_text(form: str, reply: str, kind: type) -> None:
+    (found,) = scan(form, reply)
+    assert isinstance(found, kind)
+    if isinstance(found, CallFound):
+        assert (found.call.name, found.call.arguments) == ("get_weather", {"city": "Oslo"})
+
+
 DEFINITION = '{"name": "get_weather", "description": "The weather", "parameters": {"type": "object", "properties": {}}}'
 
 

@@ -61,7 +61,7 @@ def load_format(name: str, also_known: Iterable[str] = ()) -> None:
 def list_sections() -> list[tuple[str, Wrapper]]:
     """Return the marks that begin a group of calls in any format: no model writes them for anything else."""
     rows = [row for row in FORMATS.values() if row.layout.before and not row.is_prose]
-    found = {row.layout.opener: Wrapper(row.layout.closers[-1:], ()) for row in rows}
+    found = {row.layout.opener: Wrapper(row.closers, ()) for row in rows}
     return [(opener, wrapper) for opener, wrapper in found.items() if opener and opener[0] in "<]"]
 
 

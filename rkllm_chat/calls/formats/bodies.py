@@ -38,7 +38,7 @@ from .json_calls import (
     skip_fence,
 )
 from .layout import MARK, GemmaArguments, Layout, PythonArguments
-from .named_calls import named_body, read_function_name
+from .named_calls import is_in_sentence, named_body, read_function_name
 from .python_calls import parse_python_calls, peek_call_name, python_body, read_python_code
 from .tag_syntax import GLM, INVOKE, MINICPM5, TagSyntax
 from .tagged_calls import block_body, pair_body, read_values, tag_reader
@@ -48,7 +48,7 @@ _NAME = re.compile(r"[\w./:-]+")
 _CALL_NUMBER = re.compile(r":\d+$")
 _PLAIN_TAG = re.compile(r"</?\w")
 _LEADING_WORDS = frozenset(("call", "function_call", "tool_call", *NAME_KEYS))
-_WORDS_BEHIND_NAME = frozenset(("json", "input", *ARGUMENT_KEYS))
+_WORDS_BEHIND_NAME = frozenset(("json", "code", "input", *ARGUMENT_KEYS))
 _MAX_LEADING, _MAX_BETWEEN = 4, 8
 """How many words may stand before a name, and how many things between it and its arguments."""
 _MAX_MARK_LENGTH = 64
@@ -180,8 +180,7 @@ def _read_named_call(reader: Reader, context: ReadContext, closers: tuple[str, .
     if (yield from reader.is_next("(")):
         return (yield from _read_parentheses(reader, context, name, closers))
     if (yield from reader.peek_literal(("{", "```"))):
-        parsed = yield from read_json_arguments(reader, context, name, closers)
-        return parsed and [_unwrap(one) for one in parsed]
+        return (yield from read_json_arguments(reader, context, name, closers))
     if (yield from reader.is_next(GLM.value_openers[0])):
         reader.commit()
         return (yield from read_values(reader, context, name, GLM))
@@ -190,16 +189,6 @@ def _read_named_call(reader: Reader, context: ReadContext, closers: tuple[str, .
         return None
     end = yield from read_end_marker(reader, context, closers)
     return [CallFound(ToolCall(name, {}, end))]
-
-
-def _unwrap(call: CallFound | CallUnreadable) -> CallFound | CallUnreadable:
-    """Return the call whose arguments are the whole call once more, with the name."""
-    if isinstance(call, CallUnreadable) or {"name", "arguments"} != {*call.call.arguments}:
-        return call
-    inner = call.call.arguments
-    if inner["name"] != call.call.name:
-        return call
-    return build_call(call.call.name, inner["arguments"], call.call.repairs)
 
 
 def _read_known_name(reader: Reader, context: ReadContext) -> Parsing[str]:
@@ -223,8 +212,8 @@ def _read_known_name(reader: Reader, context: ReadContext) -> Parsing[str]:
 
 
 def strip_name(written: str) -> str:
-    """Return a name without what models write around it: `call:`, `functions.`, and the number of the call."""
-    name = written.removeprefix("call:").removeprefix("functions.").strip(":")
+    """Return a name without what models write around it: `call:`, `functions.`, `.call`, and a number."""
+    name = written.removeprefix("call:").removeprefix("functions.").strip(":").removesuffix(".call")
     return _CALL_NUMBER.sub("", name)
 
 
@@ -311,6 +300,8 @@ def read_unreadable(reader: Reader, context: ReadContext, closers: tuple[str, ..
     is_named = any(context.is_known(word) for word in words)
     if closer:
         reader.take(len(head) + len(closer))
+        if (yield from is_in_sentence(reader)):
+            return None
         yield from reader.skip_space()
         if not is_named and not (reader.is_alone and words and (yield from reader.is_at_end())):
             return None

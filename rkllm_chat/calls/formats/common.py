@@ -153,7 +153,7 @@ def _call_of_value(value: Any, repairs: Sequence[str], key: str) -> CallFound | 
 
 
 def build_call(name: str, arguments: Any, repairs: Sequence[str] = ()) -> CallFound | CallUnreadable:
-    """Return the call of a tool; `arguments` may be an object or its JSON text."""
+    """Return the call of a tool; `arguments` may be an object, its JSON text, or the whole call once more."""
     if isinstance(arguments, str):
         try:
             arguments, json_repairs = parse_lenient_json(arguments)
@@ -162,6 +162,8 @@ def build_call(name: str, arguments: Any, repairs: Sequence[str] = ()) -> CallFo
         repairs = (*repairs, *json_repairs, "encoded arguments")
     if not isinstance(arguments, dict):
         return CallUnreadable("bad_json", 'The "arguments" are not an object.', "")
+    if arguments.keys() == {"name", "arguments"} and arguments["name"] == name:
+        return build_call(name, arguments["arguments"], repairs)
     return CallFound(ToolCall(name.strip(), arguments, tuple(dict.fromkeys(repairs))))
 
 

@@ -44,6 +44,7 @@ class Format:
         unmarked_readers: Readers of calls without any marker.
         is_prose: Whether an opener may occur in ordinary text, so that only models of the family are listened to.
         call_ends_thought: Whether a call at the end of a thought that is never closed is meant.
+        stripped_prefixes: What calls begin with without their control tokens, if the layout does not tell.
         stripped_thoughts: Maps what is left of the beginning of a thought without its control tokens to what is left of
             its end, of which `assistant` is no part of what follows; nothing if that is unknown.
         thought_markers: Maps what opens a thought to what closes it.
@@ -59,6 +60,7 @@ class Format:
     unmarked_readers: tuple[BodyReader, ...] = ()
     is_prose: bool = False
     call_ends_thought: bool = False
+    stripped_prefixes: tuple[str, ...] = ()
     stripped_thoughts: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, "tuple[str, ...]"])
     thought_markers: Mapping[str, str] = field(default_factory=dict[str, str])
     control_tokens: tuple[str, ...] = ()
@@ -75,7 +77,7 @@ class Format:
     @cached_property
     def stripped_call(self) -> StrippedCall | None:
         """What is left of a call without its control tokens."""
-        return strip_layout(self.layout)
+        return strip_layout(self.layout, self.stripped_prefixes)
 
     @cached_property
     def closers(self) -> tuple[str, ...]:

@@ -27,12 +27,13 @@ def gemma_body(quote: str) -> Body:
 
     def read(reader: Reader, context: ReadContext, closers: tuple[str, ...]) -> Parsing[ParsedCalls]:
         yield from reader.skip_space()
-        if not (yield from reader.skip("call:")):
-            return None
+        is_marked = yield from reader.skip("call:")
         yield from reader.skip_space()
         name = (yield from reader.read_up_to(_END_OF_NAME)).rstrip(":")
         yield from reader.skip_space()
-        if not name or not (yield from reader.peek_literal(("{", "("))):
+        if not name or not (is_marked or context.is_known(name)):
+            return None
+        if not (yield from reader.peek_literal(("{", "(") if is_marked else ("{",))):
             return None
         reader.commit()
         text, is_open = yield from _read_dict(reader, quote, closers)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 
 from ...core.events import CallFound
-from ..incremental_reader import Parsing, Reader
+from ..incremental_reader import EndOfTextError, Parsing, Reader
 from .common import Body, BodyReader, ParsedCalls, ReadContext, unreadable_call
 from .json_calls import read_json_arguments, read_tool_name
 from .layout import MARK, Layout, find_marks
@@ -14,6 +15,7 @@ from .tagged_calls import block_body, read_equals, read_named_tag, tag_reader
 
 _HEAD = re.compile(r"[<\n]")
 _HEAD_OF_TAG = re.compile("<")
+_END_OF_WORDS = re.compile(r"[<\n✿]")
 _END_OF_NAME = re.compile(r"[<\n{`✿[]")
 _CALL_NUMBER = re.compile(r":\d+$")
 _WITH_TEXT = re.compile(rf"({MARK})([^<✿[]*)")
@@ -51,9 +53,19 @@ def named_body(layout: Layout) -> Body:
         parsed = (yield from read_json_arguments(reader, context, name, ends)) if name else None
         if not parsed:
             reader.rewind(size)  # a fence that holds no arguments still holds text
+            yield from _skip_words(reader)
         return parsed or unreadable_call("bad_json", f"No JSON object follows {last}.")
 
     return read
+
+
+def _skip_words(reader: Reader) -> Parsing[None]:
+    """Consume what stands on the line in place of arguments, up to a mark or a fence."""
+    size = reader.size
+    with suppress(EndOfTextError):
+        yield from reader.read_up_to(_END_OF_WORDS)
+    if "`" in reader.recorded(size):
+        reader.rewind(size)
 
 
 def alone_reader(tags: TagSyntax) -> BodyReader:
@@ -64,7 +76,7 @@ def alone_reader(tags: TagSyntax) -> BodyReader:
             return None
         parsed = yield from tag_reader(tags)(reader, context)
         names = [one.call.name for one in parsed or () if isinstance(one, CallFound)]
-        return None if not all(map(context.is_known, names)) or (yield from _is_in_sentence(reader)) else parsed
+        return None if not all(map(context.is_known, names)) or (yield from is_in_sentence(reader)) else parsed
 
     return read
 
@@ -73,10 +85,10 @@ def read_function_name(reader: Reader, context: ReadContext) -> Parsing[ParsedCa
     """Read `f>` and JSON or `<parameter=..>` after `<function=`; a word behind a call without values quotes it."""
     parsed = yield from read_equals(reader, context, QWEN)
     is_empty = parsed and all(isinstance(one, CallFound) and not one.call.arguments for one in parsed)
-    return None if is_empty and (yield from _is_in_sentence(reader)) else parsed
+    return None if is_empty and (yield from is_in_sentence(reader)) else parsed
 
 
-def _is_in_sentence(reader: Reader) -> Parsing[bool]:
+def is_in_sentence(reader: Reader) -> Parsing[bool]:
     """Tell whether a word follows on the same line; consumes nothing."""
     size = reader.size
     while (yield from reader.skip(" ")):
@@ -129,6 +141,8 @@ def read_harmony(reader: Reader, context: ReadContext) -> Parsing[ParsedCalls]:
         return None  # another form that begins alike
     reader.commit()
     parsed = yield from read_json_arguments(reader, context, name, ("<|call|>",))
+    if not parsed:
+        yield from _skip_words(reader)
     return parsed or unreadable_call("bad_json", "No JSON object follows <|message|>.")
 
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from ...core.events import CallFound, CallUnreadable
 from ..incremental_reader import Parsing, Reader
-from .bodies import read_named, skip_to_end
-from .common import NO_OPENER, BodyReader, ParsedCalls, ReadContext, add_repairs, unreadable_call
+from .bodies import body_of, read_named, read_python_list, skip_to_end
+from .common import NO_OPENER, Body, BodyReader, ParsedCalls, ReadContext, add_repairs, unreadable_call
 from .gemma import gemma_body
-from .layout import MARK, GemmaArguments, Layout
+from .layout import MARK, GemmaArguments, Layout, PythonArguments
 from .tag_syntax import TagSyntax
 from .unmarked import ends_cleanly
 
@@ -26,42 +26,55 @@ class StrippedCall:
     """What is left of the calls of a layout.
 
     Attributes:
-        prefix: What they begin with, if no other text does; "" if they count only where a reply begins.
+        prefixes: What they begin with, if no other text does; none if they count only where a reply begins.
         read: Reads them, with the prefix.
     """
 
-    prefix: str
+    prefixes: tuple[str, ...]
     read: BodyReader
 
 
-def strip_layout(layout: Layout) -> StrippedCall | None:
-    """Return what is left of the calls of a layout without its control tokens; None if that is no call."""
+def strip_layout(layout: Layout, prefixes: tuple[str, ...] = ()) -> StrippedCall | None:
+    """Return what is left of the calls of a layout without its control tokens; None if that is no call.
+
+    Args:
+        layout: How calls are written.
+        prefixes: What they begin with then, if the layout does not tell.
+    """
     arguments = layout.arguments
     if isinstance(arguments, GemmaArguments):
-        body = gemma_body(arguments.quote)
-
-        def read_gemma(reader: Reader, context: ReadContext) -> Parsing[ParsedCalls]:
-            return (yield from body(reader, context, layout.closers))
-
-        return StrippedCall("call:", _of_known_tools(read_gemma, ""))
+        return StrippedCall(("call:",), _of_known_tools(_with_ends(gemma_body(arguments.quote), layout), ()))
     if isinstance(arguments, TagSyntax) and arguments.is_common:
-        return StrippedCall("", _read_tag)
-    if layout.is_named and layout.opener.startswith(_CONTROL_TOKEN):
+        return StrippedCall((), _read_tag)
+    if isinstance(arguments, TagSyntax) and arguments.key_end and not layout.before:
+        return StrippedCall((), _of_known_tools(_with_ends(body_of(layout), layout), ()))
+    if not layout.opener.startswith(_CONTROL_TOKEN):
+        return None
+    if isinstance(arguments, PythonArguments) and layout.before.endswith("["):
+        return StrippedCall(("[",), _of_known_tools(_with_ends(read_python_list, layout), ()))
+    if layout.is_named:
         begin = re.sub(MARK, "", layout.call.partition("NAME")[0]).strip()
-        prefix = begin if begin and not begin[-1].isalnum() else ""
-        return StrippedCall(prefix, _of_known_tools(_named_reader(begin), prefix))
+        found = prefixes or ((begin,) if begin and not begin[-1].isalnum() else ())
+        return StrippedCall(found, _of_known_tools(_named_reader(found or tuple(filter(None, (begin,)))), found))
     return None
 
 
-def _named_reader(prefix: str) -> BodyReader:
+def _with_ends(body: Body, layout: Layout) -> BodyReader:
     def read(reader: Reader, context: ReadContext) -> Parsing[ParsedCalls]:
-        yield from reader.skip(prefix)
+        return (yield from body(reader, context, layout.closers))
+
+    return read
+
+
+def _named_reader(prefixes: tuple[str, ...]) -> BodyReader:
+    def read(reader: Reader, context: ReadContext) -> Parsing[ParsedCalls]:
+        reader.take(len((yield from reader.peek_literal(prefixes))) if prefixes else 0)
         return (yield from read_named(reader, context, ()))
 
     return read
 
 
-def _of_known_tools(read_call: BodyReader, prefix: str) -> BodyReader:
+def _of_known_tools(read_call: BodyReader, prefixes: tuple[str, ...]) -> BodyReader:
     """Return a reader of calls of known tools side by side, which end the reply."""
 
     def read(reader: Reader, context: ReadContext) -> Parsing[ParsedCalls]:
@@ -69,11 +82,11 @@ def _of_known_tools(read_call: BodyReader, prefix: str) -> BodyReader:
         while True:
             yield from reader.skip_space()
             parsed = yield from read_call(reader, context)
-            if not parsed or not all(_is_meant(one, context, bool(prefix)) for one in parsed):
+            if not parsed or not all(_is_meant(one, context, bool(prefixes)) for one in parsed):
                 return None
             calls += [add_repairs(one, NO_OPENER) for one in parsed]
             yield from reader.skip_space()
-            if not prefix or not (yield from reader.is_next(prefix)):
+            if not prefixes or not (yield from reader.peek_literal(prefixes)):
                 break
         return calls if (yield from ends_cleanly(reader, context)) else None
 

@@ -40,7 +40,7 @@ _ARRAY = json_body(begins="[", needs_end=False)  # of Granite 3.1, which writes 
 _TAGS = block_body("<function=", read_function_name)
 _TOOL_CALL = {"<tool_call>": wrap(json_body(begins="{"), _ARRAY, _TAGS, pair_body(GLM), end="</tool_call>")}
 _TOOL_CALLS = {"<tool_calls>": wrap(group_body("<tool_call>"), series_body(), end="</tool_calls>")}
-_FUNCTION = {"<function=": read_function_name}
+_FUNCTION = {"<function=": wrap(as_body(read_function_name), end="</function>")}
 _PLAIN_LIST = {"<|tool_call|>": wrap(_ENDLESS_JSON, end="<|/tool_call|>")}
 _DEEPSEEK = ("<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>")
 _DEEPSEEK_V3 = named_call(
@@ -75,11 +75,11 @@ _ROWS = (
     Format("hermes", json_call("<tool_call>\n", "\n</tool_call>"), _TOOL_CALL, result_openers=_RESPONSE),
     Format("qwen2", named_call("✿FUNCTION✿: NAME\n✿ARGS✿: ARGUMENTS"),
         control_tokens=_FLOWERS, result_openers=_FLOWERS),
-    Format("qwen3-coder", tagged_call(QWEN, "<tool_call>\n"), _TOOL_CALL, _FUNCTION,
+    Format("qwen3-coder", tagged_call(QWEN, "<tool_call>\n"), {**_TOOL_CALL, **_FUNCTION},
         call_ends_thought=True, result_openers=_RESPONSE),
     Format("llama3", json_call("", call=_NAMED), {"<|python_tag|>": wrap(series_body("parameters"))},
         unmarked_readers=(read_bare_json,), control_tokens=("<|python_tag|>", "<|eom_id|>")),
-    Format("llama3-function", named_call("<function=NAME>ARGUMENTS</function>"), readers=_FUNCTION),
+    Format("llama3-function", named_call("<function=NAME>ARGUMENTS</function>"), _FUNCTION),
     Format("pythonic", python_call("[", "]"), unmarked_readers=(read_bare_list,)),
     Format("mistral", json_call("[TOOL_CALLS] [", "]"), thought_markers=_THINK, result_openers=_RESULTS),
     Format("mistral-args", named_call("[TOOL_CALLS]NAME[ARGS]ARGUMENTS"),
@@ -130,6 +130,7 @@ _ROWS = (
             ("<|channel|>commentary to=", "<|channel|>analysis to=", "<|start|>assistant to="), read_harmony),
         unmarked_readers=(recipient_reader(read_harmony),),
         thought_markers={"<|channel|>analysis<|message|>": "<|end|>"},
+        stripped_prefixes=("assistantcommentary to=", "commentary to=", "to=functions."),
         stripped_thoughts={"analysis": ("assistantfinal", "assistantcommentary", "commentary to="),
                            "assistantfinal": ()},
         control_tokens=("<|start|>assistant", "<|channel|>final<|message|>", "<|channel|>commentary<|message|>",

@@ -38,7 +38,7 @@ _BEGUN = re.compile(r"""\s\w+\s*=\s*["'][^"']""")
 _ENTITY = re.compile(r"&(?:lt|gt|amp|quot|apos|#\d{1,7}|#[xX][0-9a-fA-F]{1,6});")
 _TAG = re.compile("<")
 _END_OF_HEAD = re.compile("[><]")
-_END_OF_NAME = re.compile(r"[>\n<]")
+_END_OF_NAME = re.compile(r"[>\n<{(]")
 
 
 @dataclass
@@ -411,8 +411,10 @@ def read_equals(
     reader: Reader, context: ReadContext, tags: TagSyntax, closers: tuple[str, ...] = ("</function>",)
 ) -> Parsing[ParsedCalls]:
     """Read what follows `<function=`: the name, and JSON or values."""
-    name = (yield from reader.read_up_to(_END_OF_NAME)).strip().strip("\"'")
-    if not name or not (yield from reader.skip(">")):
+    name = (yield from reader.read_up_to(_END_OF_NAME)).strip("\"': \t")
+    is_cut = context.is_known(name) and (yield from reader.is_next("{"))
+    name = name.removeprefix("call:") if is_cut else name
+    if not name or not (is_cut or (yield from reader.skip(">"))):
         return None
     yield from reader.skip_space()
     if (yield from reader.is_next("{")):
