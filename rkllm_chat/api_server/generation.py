@@ -32,6 +32,7 @@ from ..chat.tool_calls import PreparedCall, resolve_call
 from ..chat.tool_selection import select_tools
 from ..chat.turn import Turn
 from ..config.settings import Settings
+from ..config.trust_rules import Origin
 from ..core import i18n
 from ..core.errors import GenerationError
 from ..core.events import (
@@ -225,6 +226,7 @@ class ReplyGenerator:
         self._chat.find_quarantined = toolbox.find_quarantined
         self._chat.find_instructions = partial(toolbox.select_instructions, may_have_instructions(backend))
         self._chat.is_served = True
+        self._chat.is_run_by_client = toolbox.client_tools.__contains__
         if not self._has_tools:
             self._chat.ask_to_continue = stop_at_limit
         self._new, self._known_tokens = self._restore_history()
@@ -238,10 +240,12 @@ class ReplyGenerator:
 
     def _adapt_settings(self, settings: Settings) -> Settings:
         """Return the settings of the server with what the request replaces."""
+        requested = self._request.generation
         return replace(
             settings,
             system=self._request.system or settings.system,
-            generation=replace(settings.generation, **self._request.generation),
+            generation=replace(settings.generation, **requested),
+            origins={**settings.origins, **{f"generation.{name}": Origin.COMMAND_LINE for name in requested}},
             max_steps=settings.max_steps if self._has_tools else 1,
         )
 

@@ -50,8 +50,8 @@ class Generation:
     """Sampling parameters of the model.
 
     Attributes:
-        temperature: How freely the model chooses its words; 0 always takes the likeliest. Left out: what the model file
-            says, else 0.6.
+        temperature: How freely the model chooses its words; 0 always takes the likeliest. Left out: 0 to 0.1 while
+            tools are listed, by the model's family; otherwise what the model file says, else 0.6.
         top_k: Choose among this many of the likeliest tokens; 0 for all.
         top_p: Choose among the likeliest tokens that together have this probability; 1 for all.
         min_p: Leave out tokens that are less likely than this share of the likeliest; 0 for none.

@@ -33,10 +33,16 @@ class PromptProfile:
             signatures of the most likely tools.
         few_tools: With each user message, describe only tools that its words match.
         answers_flat: Where calls are impossible, ask first in a prompt of the question and the results alone.
+        forces_calls: Force a call also where the reply names no tool, but the words of the question clearly mean one
+            that reads, or it has an address or a file that one takes; and behind results, where the question names
+            something that nobody has looked up. Discard a first call about something that nobody spoke of.
         writes_unmarked: The family writes calls without a marker, also behind prose.
         sampling: Names of sampling parameters -> values, where the settings have none.
+        tool_sampling: The same while tools are listed, before `sampling`: calls, and answers from their results, are
+            generated as they were measured.
         sentences: Sentences that replace those of the catalogue, in which `tools_end`, a line behind the list of tools,
-            `rule`, a paragraph behind the form of a call, and `hint`, a sentence behind a question, are empty.
+            `rule`, a paragraph behind the form of a call, and `call_now`, a sentence behind a question whose call was
+            only announced, are empty.
     """
 
     name: str
@@ -47,8 +53,10 @@ class PromptProfile:
     tools_fraction: float = 0.25
     few_tools: bool = False
     answers_flat: bool = False
+    forces_calls: bool = False
     writes_unmarked: bool = False
     sampling: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    tool_sampling: Mapping[str, Any] = field(default_factory=lambda: {"temperature": 0.0})
     sentences: Sentences = field(default_factory=dict[str, Mapping[str, str]])
 
     def load_words(self, language: str) -> Words:
@@ -60,7 +68,7 @@ _FRAME = {
     "tools": "# Tools\n\nYou may call one or more functions to assist with the user query:\n<tools>",
     "tools_end": "</tools>",
     "rule": "Use a tool only if it fits the question; otherwise answer the question yourself.",
-    "hint": "Call {names} if it fits the question.",
+    "call_now": "Call {names} now.",
 }
 """How tools are listed and asked for. In our own sentences, signatures were called half as often (0.5B, n = 60). The
 rule decides how eager a model is: with "... For everything else, answer in words.", which is a little better for the
@@ -79,7 +87,11 @@ _QWEN = {
 }
 _ANSWER_IN_ONE_SENTENCE = "Answer the question from this result in one sentence."
 
-DEFAULT = PromptProfile("default", sentences={"en": {**_FRAME, "call": "For each function call, write:"}})
+# A temperature of 0 is what some makers of models that think advise against; near it, calls are as good.
+_NEAR_ZERO = {"temperature": 0.1}
+DEFAULT = PromptProfile(
+    "default", tool_sampling=_NEAR_ZERO, sentences={"en": {**_FRAME, "call": "For each function call, write:"}}
+)
 
 # The first row that has the family wins.
 PROFILES: dict[str, PromptProfile] = {
@@ -94,6 +106,7 @@ PROFILES: dict[str, PromptProfile] = {
             tool_list="calls",
             tools_fraction=0.0,
             few_tools=True,
+            sentences={"en": {"answer_failed": "Answer the question in your own words, without a tool."}},
         ),
         # trained on its own sentences about tools; it writes bare JSON or a fence where a marker is asked for
         PromptProfile(
@@ -101,6 +114,7 @@ PROFILES: dict[str, PromptProfile] = {
             ("qwen2.5",),
             call_format="hermes",
             answers_flat=True,
+            forces_calls=True,
             writes_unmarked=True,
             sentences={
                 "en": {**_QWEN, "answer_now": _ANSWER_IN_ONE_SENTENCE},

@@ -15,12 +15,16 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-__all__ = ["AUTO", "Words", "detect_language", "list_languages", "load"]
+__all__ = ["AUTO", "Words", "detect_language", "detect_text_language", "list_languages", "load"]
 
 _FOLDER = Path(__file__).parent
 _LOCALE_VARIABLES = ("LC_ALL", "LC_MESSAGES", "LANG")
 """Environment variables with the locale; the first that is set wins (POSIX.1-2017, base definitions, section 8.2)."""
 AUTO = "auto"
+_QUOTED = re.compile(r"""(?<!\w)["'`].{1,200}?["'`](?!\w)|“[^”]{1,200}”""")
+_KANA, _IDEOGRAPHS, _LATIN = re.compile(r"[\u3041-\u30ff]"), re.compile(r"[\u3400-\u9fff]"), re.compile(r"[A-Za-z]")
+_LATIN_PER_CHARACTER = 4
+"""Latin letters that weigh as much as one Japanese or Chinese character: names of files and programs stand in both."""
 
 
 class _PluralFormatter(Formatter):
@@ -74,6 +78,18 @@ def detect_language(environment: Mapping[str, str]) -> str:
     locale = next((environment[name] for name in _LOCALE_VARIABLES if environment.get(name)), "")
     code = re.split(r"[_.@-]", locale.lower(), maxsplit=1)[0]
     return code if code in list_languages() else "en"
+
+
+def detect_text_language(text: str) -> str:
+    """Return the language of a question, of those that are written in scripts of their own: en, ja, zh; "" if unclear.
+
+    What is in quotes does not count.
+    """
+    plain = _QUOTED.sub(" ", text)
+    kana, ideographs, latin = (len(pattern.findall(plain)) for pattern in (_KANA, _IDEOGRAPHS, _LATIN))
+    if (kana + ideographs) * _LATIN_PER_CHARACTER > latin:
+        return "ja" if kana else "zh"
+    return "en" if latin else ""
 
 
 @cache
