@@ -1,16 +1,26 @@
-"""Find calls that a reply without calls shows: they are offered to the user, or reported to the model, and not run."""
+"""Find calls that a reply without calls shows, and the tools that it only names or says it cannot reach.
+
+Such a reply is no answer: models describe a call in prose, in the form of another language, or apologize. What may be
+done with it is decided elsewhere.
+"""
 
 from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
 from ..core.events import CallDescribed, CallFound, CallUnreadable
+from ..core.messages import Tool
 from .formats import ParsedCalls, ReadContext
-from .formats.common import NAME_KEYS
+from .formats.common import NAME_KEYS, parse_json_calls
+from .formats.python_calls import parse_python_calls
 from .formats.unmarked import read_shown_json
 from .incremental_reader import EndOfTextError, Reader, TooLongError, run
+from .json_repair import parse_lenient_json
+from .schema.resolve import properties_of
+from .tool_names import find_by_parameters
 
 _NEAR = r"[\[\]［］【】<>*_`\\(){}|/ -]"
 _NEAR_MARKER = re.compile(
@@ -20,9 +30,32 @@ _NEAR_END = re.compile(rf"\s*(?:{_NEAR}*(?:end)?{_NEAR}*(?:functions?|tools?){_N
 """What looks like the markers of a call, but is written differently."""
 
 _MAX_LINE_LENGTH = 256
-_SHOWN_CALL = re.compile(rf"""\{{\s*["'](?:{"|".join(NAME_KEYS)})["']\s*:""")
+_SHOWN_CALL = re.compile(rf"""\{{\s*(?:["'](?:{"|".join(NAME_KEYS)})["']|(?:{"|".join(NAME_KEYS)}))\s*:""")
+_SHOWN_PYTHON = re.compile(r"(?<![\w.])(?P<name>[A-Za-z_][\w.]*)\((?=\s*[A-Za-z_]\w*\s*=(?!=))")
 _MAX_DESCRIBED, _MAX_SHOWN_CALLS = 3, 16
 """How many described calls are reported, and how many are looked at."""
+_MAX_CALL_LENGTH = 4096
+"""Maximum length of a call that JSON does not hold, in characters."""
+_CODE_NAME = re.compile(r"\w*(?:[_.:/-]|\d|[a-z][A-Z])[\w.:/-]*", re.ASCII)
+"""A name that is no word of a sentence."""
+_MAX_NAMED = 2
+"""How many tools an announcement names; a reply with more tells what there is."""
+_TOOL_NOUN = r"(?:tools?|functions?|APIs?|ツール|関数|工具|函数)"
+_REFUSAL = re.compile(
+    r"\b(?:can(?:no|['’]?)t|(?:don|doesn)['’]?t have|do not have|unable to|not able to|would need"
+    r"|need (?:to )?(?:access|more information))\b|できません|できない|ありません|アクセス|無法|无法|不能|没有|抱歉",
+    re.IGNORECASE,
+)
+_CODE_ANSWER = re.compile(r"```|\A\s*(?:SELECT|INSERT|UPDATE|DELETE|curl|cat)\b")
+"""Code in place of what it would give."""
+_FORMS_OF_PLACES: Mapping[str, re.Pattern[str]] = {
+    r"ur[il]s?|address|link|website": re.compile(r"https?://\S+"),
+    r"(?:file|path|document|source|destination)\w*|\w*(?:file|path)s?(?:_?name)?": re.compile(
+        r"(?<![\w@/.])(?:[\w~./-]*[\w-]\.[A-Za-z][A-Za-z0-9]{0,4}\b(?!\.\w)|[~.]?/[\w./-]*\w)"
+    ),
+}
+_FORMS = {**_FORMS_OF_PLACES, r"\w*(?:date|day)": re.compile(r"\b\d{4}-\d{2}-\d{2}\b")}
+"""Names of parameters -> the form of the values that they take."""
 
 
 def describe_calls(text: str, context: ReadContext) -> list[CallDescribed | CallUnreadable]:
@@ -37,8 +70,10 @@ def describe_calls(text: str, context: ReadContext) -> list[CallDescribed | Call
         like a marker.
     """
     found: list[CallDescribed | CallUnreadable] = []
-    for match in itertools.islice(_SHOWN_CALL.finditer(text), _MAX_SHOWN_CALLS):
-        described = _read_described(text[match.start() :], context)
+    for match in itertools.islice(_find_shown(text), _MAX_SHOWN_CALLS):
+        if text[: match.start()].rstrip().endswith(context.openers):  # a marked call that did not count is quoted
+            continue
+        described = _read_described(text[match.start() :], context) or _read_loosely(text, match, context)
         if described and _is_nearly_marked(text, match.start(), match.start() + len(described.raw)):
             detail = "The call does not stand between the markers of the format."
             return [CallUnreadable("bad_json", detail, described.raw)]
@@ -66,3 +101,91 @@ def _is_nearly_marked(text: str, start: int, end: int) -> bool:
     if not _NEAR_END.fullmatch(text, end) or text.count("```", 0, start) % 2:
         return False
     return bool(_NEAR_MARKER.search(text, max(0, start - _MAX_LINE_LENGTH), start))
+
+
+def _find_shown(text: str) -> list[re.Match[str]]:
+    """Return what may begin a call, in the order of the text."""
+    matches = itertools.chain(_SHOWN_CALL.finditer(text), _SHOWN_PYTHON.finditer(text))
+    return sorted(matches, key=re.Match.start)
+
+
+def _read_loosely(text: str, match: re.Match[str], context: ReadContext) -> CallDescribed | None:
+    """Return the call that begins at a match as JSON with bare keys or single quotes, or as Python."""
+    written = _cut_at_bracket(text[match.start() : match.start() + _MAX_CALL_LENGTH])
+    parsed: ParsedCalls = None
+    if "name" in match.groupdict():
+        parsed = parse_python_calls(written) if context.is_known(match["name"]) else None
+    else:
+        with suppress(ValueError):
+            parsed = parse_json_calls(written, (), False, context, is_bare=True)
+    first = parsed[0] if parsed else None
+    if not isinstance(first, CallFound) or not context.is_known(first.call.name):
+        return None
+    return CallDescribed(first.call, written)
+
+
+def _cut_at_bracket(text: str) -> str:
+    """Return a text up to the bracket that closes its first one, strings aside; all of it if there is none."""
+    depth, quote = 0, ""
+    for at, char in enumerate(text):
+        if quote:
+            quote = "" if char == quote and text[at - 1] != "\\" else quote
+        elif char in "\"'" and depth:
+            quote = char
+        elif char in "([{":
+            depth += 1
+        elif char in ")]}":
+            depth -= 1
+            if not depth:
+                return text[: at + 1]
+    return text
+
+
+def find_named_tools(reply: str, shown: Mapping[str, Tool]) -> list[Tool]:
+    """Return the one or two tools that a reply without calls names, or whose parameters an object in it has.
+
+    Args:
+        reply: The reply; one that names more tells what there is, and is an answer.
+        shown: The offered tools by the names that the model sees.
+    """
+    named = [tool for name, tool in shown.items() if _names(reply, name)] or _find_by_object(reply, shown.values())
+    return named if len(named) <= _MAX_NAMED else []
+
+
+def find_refused_tools(reply: str, question: str, shown: Mapping[str, Tool], is_forced: bool = False) -> list[Tool]:
+    """Return the tools that take a value of the question: an address, the name of a file, a date.
+
+    For a reply that says that the model cannot, or that shows code in place of what it would give. If `is_forced`, for
+    any other too those that take an address or a file: what is in it, no model knows.
+    """
+    is_refusal = _REFUSAL.search(reply) or _CODE_ANSWER.search(reply)
+    forms = _FORMS if is_refusal else _FORMS_OF_PLACES if is_forced else {}
+    return [tool for tool in shown.values() if _takes_value_of(tool, question, forms)]
+
+
+def _names(reply: str, name: str) -> bool:
+    """Return whether a reply names a tool; a name that is a word of sentences only where it cannot be one."""
+    word = re.escape(name)
+    if _CODE_NAME.fullmatch(name):
+        return bool(re.search(rf"(?<![\w.]){word}(?!\w)", reply))
+    marked = rf"[`\"'“「]{word}[`\"'”」(]|(?<!\w){word}\(\S"
+    beside_noun = rf"(?<!\w){word}`?\s?{_TOOL_NOUN}|{_TOOL_NOUN}\s?`?{word}(?!\w)"
+    return bool(re.search(f"{marked}|{beside_noun}", reply, re.IGNORECASE))
+
+
+def _find_by_object(reply: str, tools: Iterable[Tool]) -> list[Tool]:
+    """Return the only tool with the parameters of an object that a reply shows."""
+    for match in itertools.islice(re.finditer(r"\{", reply), _MAX_SHOWN_CALLS):
+        with suppress(ValueError):
+            value, _ = parse_lenient_json(_cut_at_bracket(reply[match.start() : match.start() + _MAX_CALL_LENGTH]))
+            if isinstance(value, dict) and len(meant := find_by_parameters(value, tools)) == 1:
+                return meant
+    return []
+
+
+def _takes_value_of(tool: Tool, question: str, forms: Mapping[str, re.Pattern[str]]) -> bool:
+    return any(
+        re.fullmatch(names, parameter, re.IGNORECASE) and form.search(question)
+        for parameter in properties_of(tool.schema)
+        for names, form in forms.items()
+    )

@@ -89,8 +89,13 @@ def find_by_arguments(name: str, arguments: Collection[str], tools: Iterable[Too
         arguments: Names of the arguments of the call.
         tools: The offered tools; those with other parameters, or with a required one that is missing, are left out.
     """
+    return find_by_parameters(arguments, tools) if _TITLE.search(name.strip(_QUOTES)) else []
+
+
+def find_by_parameters(arguments: Collection[str], tools: Iterable[Tool]) -> list[Tool]:
+    """Return the tools that take exactly these arguments; none without arguments."""
     written = set(arguments)
-    if not written or not _TITLE.search(name.strip(_QUOTES)):
+    if not written:
         return []
     return [tool for tool in tools if {*required_of(tool.schema)} <= written <= {*properties_of(tool.schema)}]
 

@@ -11,6 +11,7 @@ from ..core.events import (
     CallUnreadable,
     Event,
     Notice,
+    ReplyDiscarded,
     Text,
     ToolFinished,
     TurnEnded,
@@ -49,6 +50,8 @@ class Answer:
             case CallFound() | CallUnreadable() | CallsDetected():  # or the user had a suggested call run
                 self.text_parts.clear()
                 self.suggested.clear()
+            case ReplyDiscarded():
+                self.text_parts.clear()
             case CallDescribed(call):
                 self.suggested.append(call)
             case ToolFinished(result):

@@ -14,38 +14,88 @@ from functools import partial
 from typing import Literal
 
 from ..backends.base import PromptRenderer, PromptReplacer
-from ..calls.grammar import CallGrammar, NoCalls, build_call_grammar, forbid_calls
+from ..calls.described_calls import find_named_tools, find_refused_tools
+from ..calls.grammar import CallGrammar, NoCalls, build_call_grammar, forbid_calls, require_call
 from ..calls.model_families import make_scanner
 from ..calls.scanner import Scanner
-from ..calls.tool_names import shown_names
+from ..calls.tool_names import shown_name, shown_names
 from ..core.events import Usage
+from ..core.i18n import Words, detect_text_language
 from ..core.messages import Message, Tool
 from ..core.protocols import Toolbox
 from ..prompt.budget import ANSWER_FRACTION, FIRST_TURN_FRACTION, NEXT_QUESTION_FRACTION, find_last_turn, find_turns
 from ..prompt.compose import compose_flat_prompt, compose_native_prompt, compose_prompt, render_result_message
 from ..prompt.result_pages import Fits
+from ..prompt.tool_ranking import ToolIndex, find_sure_tool
+from ..prompt.untrusted_text import neutralize_line
 from ..storage.session_records import ContextTrimmed
 from .builtin_tools import DESCRIBE_TOOL, MORE_TOOL, ResultPager, ToolboxWithLocalTool, answer_describe_call
 from .conversation import Conversation
 from .result_budget import ResultBudget, make_result_budget
-from .tool_selection import find_signatures, select_catalogue, select_tool_lines, select_tool_signatures, write_hint
+from .tool_selection import find_signatures, select_catalogue, select_tool_lines, select_tool_signatures
+from .value_rules import may_write
 
-PromptForm = Literal["chat", "answer", "flat"]
-"""What the model is to do: continue, answer without calls, or answer from the question and the results alone."""
+PromptForm = Literal["chat", "call", "answer", "flat"]
+"""What the model is to do: continue, write a call in place of its last reply, answer without calls, or answer from the
+question and the results alone."""
 
 
 def build_prompt(
-    chat: Conversation, shown: Sequence[Message] | None = None, form: PromptForm = "chat"
+    chat: Conversation,
+    shown: Sequence[Message] | None = None,
+    form: PromptForm = "chat",
+    forced_tools: Sequence[Tool] = (),
 ) -> list[Message]:
-    """Build the prompt as it would be sent now, or with `shown` as the visible history."""
+    """Build the prompt as it would be sent now, or with `shown` as the visible history.
+
+    An engine that cannot be forced to write a call is asked for one of the forced tools.
+    """
     shown = chat.visible_messages if shown is None else shown
+    if form == "call":
+        shown = [message for message in shown[:-1] if message.reply_kind != "discarded"]
+        if shown and not chat.backend.supports_grammar:
+            shown[-1] = replace(shown[-1], hint=_name_tools(chat, forced_tools))
     words, system, kinds = chat.prompt_words, chat.settings.system, chat.backend.media_kinds
+    answer_words = partial(load_answer_words, chat)
     if form == "flat":
-        return compose_flat_prompt(shown[find_last_turn(shown) :], words, system, kinds)
+        turn = shown[find_last_turn(shown) :]
+        return compose_flat_prompt(turn, answer_words(turn[0].text if turn else ""), system, kinds)
     call_format, catalogue, asks_answer = chat.call_format, select_catalogue(chat), form == "answer"
     if chat.backend.native_tools:
-        return compose_native_prompt(shown, words, system, call_format, catalogue, kinds, asks_answer)
-    return compose_prompt(shown, (), words, system, call_format, catalogue, kinds, asks_answer)
+        return compose_native_prompt(shown, words, system, call_format, catalogue, kinds, asks_answer, answer_words)
+    return compose_prompt(shown, (), words, system, call_format, catalogue, kinds, asks_answer, answer_words)
+
+
+def load_answer_words(chat: Conversation, question: str) -> Words:
+    """Return the model-facing sentences that ask for an answer: in the language of the question.
+
+    Asked in English, models answered Japanese and Chinese questions in English (7 of 10, 0.5B).
+    """
+    return chat.profile.load_words(detect_text_language(question) or chat.words.code)
+
+
+def find_meant_tools(chat: Conversation, reply: str) -> tuple[list[Tool], bool]:
+    """Return the tools of which a reply should be a call, and whether it names them.
+
+    Where it names none, they only read: those that take a value of the question, or the one that the question asks for
+    as its words say. None if the engine can neither be forced nor asked.
+    """
+    question, shown = chat.history[find_last_turn(chat.history)].text, shown_names(chat.toolbox.tools)
+    meant = named = find_named_tools(reply, shown)
+    if not named:
+        is_forced = chat.profile.forces_calls
+        sure = find_sure_tool(ToolIndex(shown.values()), question, chat.tool_usage.counts) if is_forced else None
+        meant = find_refused_tools(reply, question, shown, is_forced) or ([sure] if sure else [])
+        meant = [tool for tool in meant if not may_write(tool)]
+    can_force = chat.backend.supports_grammar and chat.settings.constrained
+    is_possible = not chat.backend.native_tools and (can_force or _name_tools(chat, meant))
+    return (meant, bool(named)) if is_possible else ([], False)
+
+
+def _name_tools(chat: Conversation, tools: Sequence[Tool]) -> str:
+    """Return the sentence that asks for a call of these tools; "" if the profile has none."""
+    names = [neutralize_line(shown_name(tool, chat.toolbox.tools)) for tool in tools]
+    return chat.prompt_words("prompt.call_now", names=" or ".join(names))
 
 
 def list_answer_forms(chat: Conversation) -> list[PromptForm]:
@@ -94,7 +144,7 @@ def make_reply_scanner(chat: Conversation) -> Scanner:
 
 
 def add_tool_signatures(chat: Conversation, messages: Sequence[Message]) -> list[Message]:
-    """Add the signatures of tools that may help to a new user message, or a hint if the system text has all signatures.
+    """Add the signatures of tools that may help to a new user message, unless the system text has all signatures.
 
     Tools whose signatures are already visible are only named again; all are repeated if older turns must be dropped
     now.
@@ -104,12 +154,12 @@ def add_tool_signatures(chat: Conversation, messages: Sequence[Message]) -> list
         return list(messages)
     question = messages[question_index].text
 
-    def with_lines(lines: tuple[str, ...] = (), hint: str = "") -> list[Message]:
-        asked = replace(messages[question_index], tools=lines, hint=hint)
+    def with_lines(lines: tuple[str, ...]) -> list[Message]:
+        asked = replace(messages[question_index], tools=lines)
         return [*messages[:question_index], asked, *messages[question_index + 1 :]]
 
     if select_catalogue(chat).is_full:
-        return with_lines(hint=write_hint(chat, question))
+        return list(messages)
     limit_tokens = compute_prompt_budget(chat)
     free_tokens = limit_tokens - chat.backend.count_tokens(build_prompt(chat, messages))
     extended = with_lines(select_tool_lines(chat, question, free_tokens))
@@ -141,15 +191,19 @@ def make_call_toolbox(chat: Conversation, fits: Fits = bool) -> Toolbox:
     )
 
 
-def build_grammar(chat: Conversation, form: PromptForm = "chat") -> CallGrammar | NoCalls | None:
+def build_grammar(
+    chat: Conversation, form: PromptForm = "chat", forced_tools: Sequence[Tool] = ()
+) -> CallGrammar | NoCalls | None:
     """Return the grammar of the reply or of its tool calls for an engine that supports it, or that there are none."""
     if chat.reply_grammar and chat.backend.supports_grammar:
         return chat.reply_grammar
-    if form != "chat":
+    if form in ("answer", "flat"):
         return forbid_calls(chat.call_format, chat.backend.family.accepted_formats)
     if not (chat.backend.supports_grammar and chat.settings.constrained):
         return None
-    return build_call_grammar(make_call_toolbox(chat).tools, chat.call_format, chat.profile.writes_unmarked)
+    tools = forced_tools if form == "call" else make_call_toolbox(chat).tools
+    grammar = build_call_grammar(tools, chat.call_format, chat.profile.writes_unmarked)
+    return require_call(grammar) if grammar and form == "call" else grammar
 
 
 def compute_result_budget(chat: Conversation, usage: Usage) -> ResultBudget:

@@ -62,6 +62,11 @@ def _store_nothing(_pattern: str) -> None:
     """Store no rule; the default where nothing is kept."""
 
 
+def _run_nothing(_tool: Tool) -> bool:
+    """Run no tool; the default where there is no client."""
+    return False
+
+
 @dataclass(frozen=True)
 class Compaction:
     """A replacement of older messages by a summary.
@@ -108,6 +113,7 @@ class Conversation:
         skills: The skills whose names the prompt lists.
         last_handle_number: Number of the newest truncated result.
         is_served: A client of the API has the conversation: no turns are dropped, and an empty reply may be its end.
+        is_run_by_client: Returns whether the client of the API runs a tool itself.
         prefilled_tokens: Tokens that were evaluated while nothing was asked.
         starts_calls_early: Calls that need no approval may start while the reply is generated.
         tool_selection: Cached selection of tools for the prompt.
@@ -136,6 +142,7 @@ class Conversation:
     skills: SkillLibrary | None = None
     last_handle_number: int = 0
     is_served: bool = False
+    is_run_by_client: Callable[[Tool], bool] = _run_nothing
     prefilled_tokens: int = 0
     starts_calls_early: bool = True
     tool_selection: ToolSelection = field(default_factory=ToolSelection)
@@ -195,11 +202,14 @@ class Conversation:
 
     @property
     def generation(self) -> Generation:
-        """The sampling parameters: those of the profile, unless the settings have others."""
-        settings = self.settings
-        own = {
-            name: value for name, value in self.profile.sampling.items() if f"generation.{name}" not in settings.origins
-        }
+        """The sampling parameters: those of the profile, unless the settings have others.
+
+        With the tools of an engine that lists them itself, they are those of its service.
+        """
+        settings, profile = self.settings, self.profile
+        has_tools = bool(self.toolbox.tools) and not self.backend.native_tools
+        chosen = {**profile.sampling, **(profile.tool_sampling if has_tools else {})}
+        own = {name: value for name, value in chosen.items() if f"generation.{name}" not in settings.origins}
         return replace(settings.generation, **own) if own else settings.generation
 
     @property

@@ -6,6 +6,7 @@ text is discarded.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from contextlib import aclosing
 
@@ -15,6 +16,8 @@ from ..core.events import CallDescribed, CallFound, CallUnreadable, Event, Readi
 from ..core.messages import EMPTY_REPLY
 from .event_stream import Emit
 
+_FENCES_AND_EMPHASIS = re.compile(r"```\w*|~~~\w*|[`*_~\s]+")
+
 
 class ReplyStream:
     """One streamed reply; what was generated is kept when reading it is cancelled.
@@ -23,7 +26,8 @@ class ReplyStream:
         usage: Cost of the reply, once it has ended.
         calls: Its calls so far.
         described: Calls that it only describes; they do not run by themselves.
-        has_text: Whether it has words for the user.
+        has_text: Whether it has words for the user: more than fences, emphasis and white space, which are not shown
+            alone.
         is_empty: Whether nothing was generated yet.
     """
 
@@ -38,10 +42,17 @@ class ReplyStream:
         self.calls: list[CallFound | CallUnreadable] = []
         self.described: list[CallDescribed] = []
         self.has_text = False
+        self._shown: list[str] = []
+        self._held: list[Event] = []  # texts without a word so far
         self.is_empty = True
         self._scanner, self._on_call = scanner, on_call
         self._chunks: list[str] = []
         self._has_invented_result = False
+
+    @property
+    def shown_text(self) -> str:
+        """What it says to the user, without calls and thoughts."""
+        return "".join(self._shown)
 
     @property
     def text(self) -> str:
@@ -88,7 +99,13 @@ class ReplyStream:
                 case CallDescribed():
                     self.described.append(event)
                 case Text(text):
-                    self.has_text = self.has_text or bool(text.strip())
+                    self._shown.append(text)
+                    self._held.append(event)
+                    self.has_text = self.has_text or bool(_FENCES_AND_EMPHASIS.sub("", self.shown_text))
+                    if self.has_text:
+                        shown += self._held
+                        self._held.clear()
+                    continue
             shown.append(event)
         return shown
 

@@ -7,7 +7,7 @@ allow pattern is no exception: a call with side effects waits for the complete r
 calls of the reply do, so that a read that follows a change is executed after it.
 
 No call is run twice with equal arguments in one turn, unless the user is asked again, or it only reads and another call
-was made in between: a new one, or one that may change something.
+was made in between: a new one, or one that may change something. What a call is made of decides too: see `value_rules`.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from typing import Literal
 from ..calls.arguments import validate_arguments
 from ..calls.feedback import CallError, fingerprint_call, to_call_error, write_correction, write_error
 from ..calls.formats import FORMATS
-from ..calls.tool_names import find_by_arguments, find_tools, shown_name, similar_names
+from ..calls.schema.resolve import required_of
+from ..calls.tool_names import find_by_arguments, find_by_parameters, find_tools, shown_name, similar_names
 from ..config.policy import Decision, decide_call
 from ..core.errors import ValidationError
 from ..core.events import (
-    CallDescribed,
     CallFound,
     CallsDetected,
     CallUnreadable,
@@ -40,13 +40,24 @@ from ..core.events import (
 )
 from ..core.i18n import Words
 from ..core.messages import DeclineReason, Message, Status, Tool, ToolCall, ToolResult
-from ..core.protocols import CallPosition, Decline, RunEdited, Toolbox
+from ..core.protocols import CallPosition, Decline, RunEdited, Toolbox, decline_all
 from ..prompt.budget import find_last_turn
 from .builtin_tools import BUILTIN_TOOLS, find_last_handle_number
 from .context import compute_result_budget, make_call_toolbox
 from .conversation import Conversation
 from .event_stream import Emit
 from .result_budget import ResultBudget
+from .value_rules import (
+    Evidence,
+    drop_placeholders,
+    find_reason,
+    holds_result,
+    list_missing,
+    list_unsupported,
+    looks_up,
+    may_write,
+    supports_call,
+)
 
 _Verdict = Literal["run", "refused", "spent", "declined", "stopped"]
 _REASONS: dict[str, DeclineReason] = {
@@ -56,6 +67,7 @@ _REASONS: dict[str, DeclineReason] = {
     "spent": "limit",
     "repeated": "repeated",
     "held": "withheld",
+    "missing": "user",
 }
 """Key of the sentence that tells the model of a call that was not run -> why it was declined."""
 
@@ -73,6 +85,8 @@ class PreparedCall:
         call: The call with its validated arguments.
         number: Position among the readable calls of the reply, from 1; 0 for a call that no reply made.
         remark: What the model is told before the result, if anything.
+        unsupported: Optional arguments of a call that only reads, whose values stand nowhere: if it fails, it runs once
+            without them.
     """
 
     index: int
@@ -80,6 +94,7 @@ class PreparedCall:
     call: ToolCall
     number: int = 0
     remark: str = ""
+    unsupported: tuple[str, ...] = ()
 
     @property
     def fingerprint(self) -> str:
@@ -145,6 +160,9 @@ class RunningCalls:
         started_at = time.monotonic()
         try:
             result = await toolbox.call(tool, run.call.arguments, on_progress)
+            if result.status == "failed" and run.unsupported:
+                fewer = {name: value for name, value in run.call.arguments.items() if name not in run.unsupported}
+                result = await toolbox.call(tool, fewer, on_progress)
         except asyncio.CancelledError:
             self.stopped_after_s[run.index] = time.monotonic() - started_at
             raise
@@ -167,6 +185,7 @@ class TurnState:
         decided_calls: Calls that the policy or the user decided about.
         rounds: The calls of each reply that were decided about, the current reply last: their fingerprints, and whether
             results may differ since. A call that only reads makes no difference when it is made again.
+        writes: Those of them that may change something.
         gave_up: Every call of the last reply was invalid and no correction is left.
     """
 
@@ -174,6 +193,7 @@ class TurnState:
     reported_errors: set[str] = field(default_factory=set[str])
     decided_calls: int = 0
     rounds: list[dict[str, bool]] = field(default_factory=list[dict[str, bool]])
+    writes: set[str] = field(default_factory=set[str])
     gave_up: bool = False
 
     @classmethod
@@ -201,8 +221,9 @@ class TurnState:
         self.reported_errors |= {call_error.fingerprint for call_error in call_errors}
         self.gave_up = len(call_errors) == calls and not is_corrected
 
-    def record_call(self, fingerprint: str, only_reads: bool = False) -> None:
+    def record_call(self, fingerprint: str, only_reads: bool = False, writes: bool = True) -> None:
         """Record a call of the current reply that was decided about."""
+        self.writes |= {fingerprint} if writes else set()
         self.rounds[-1][fingerprint] = not (only_reads and self.was_made(fingerprint))
 
     def is_repeat(self, fingerprints: set[str]) -> bool:
@@ -218,6 +239,10 @@ class TurnState:
         """Return whether a call was made before, and no other call of a later reply makes a difference."""
         latest = self._find_round(fingerprint, self.rounds)
         return latest >= 0 and self._find_changes(latest) <= {fingerprint}
+
+    def find_writes_since(self, fingerprint: str) -> set[str]:
+        """Return the calls since the last run of a call that may have changed something."""
+        return self._find_changes(self._find_round(fingerprint, self.rounds)) & self.writes
 
     def _find_changes(self, index: int) -> set[str]:
         """Return the calls behind a round that may make a difference to results."""
@@ -238,11 +263,13 @@ class ReplyCalls:
     Attributes:
         found: The calls.
         is_stopped: The user ended the turn when asked about a call.
+        missing: Arguments of a call that may change something, whose values stand nowhere; nobody was there to ask.
     """
 
     def __init__(self, chat: Conversation, state: TurnState, starts_early: bool) -> None:
         self.found: list[CallFound | CallUnreadable] = []
         self.is_stopped = False
+        self.missing: list[str] = []
         self._chat, self._state, self._starts_early = chat, state, starts_early
         self._running = RunningCalls()
         self._unexecuted: dict[int, Message] = {}
@@ -260,38 +287,111 @@ class ReplyCalls:
         self._starts_early = run is not None
         if run:
             self._state.decided_calls += 1
-            self._state.record_call(run.fingerprint, only_reads=True)
+            self._state.record_call(run.fingerprint, only_reads=True, writes=False)
             self._running.start(replace(run, index=len(self.found) - 1, number=len(self.found)), toolbox)
 
     def find_void(self) -> ReplyDiscarded | None:
         """Return why the reply is discarded; None if it is not.
 
         Its calls were all made before in this turn, with equal arguments, and no other since can change their results;
-        or none of them names anything like a tool, which is how a model says that no tool fits.
+        or a value rule forbids one; or none of them names anything like a tool, which is how a model says that no tool
+        fits.
         """
         tools = make_call_toolbox(self._chat).tools
         outcomes = [self._prepare(found, tools, was_truncated=False) for found in self.found]
         runs = [outcome for outcome in outcomes if isinstance(outcome, PreparedCall)]
-        if len(runs) == len(outcomes) and self._state.is_repeat({run.fingerprint for run in runs}):
+        if len(runs) == len(outcomes) and (
+            self._state.is_repeat({run.fingerprint for run in runs})
+            or (runs and all(self._is_settled(run) for run in runs))
+        ):
             return ReplyDiscarded()
+        if not self._running.started and (forbidden := self._find_forbidden(runs)):
+            return forbidden
         unknown = [one.tool_name for one in outcomes if isinstance(one, CallError) and one.is_final]
         has_tools = tools or not self._chat.is_served  # a client without tools gets the text of the reply
         return ReplyDiscarded(", ".join(unknown)) if unknown and len(unknown) == len(outcomes) and has_tools else None
 
-    async def offer(self, described: Sequence[CallDescribed]) -> None:
-        """Ask the user whether to run a call that the reply only describes; the first one that is valid."""
+    def _is_settled(self, run: PreparedCall) -> bool:
+        """Return whether a call was made before and is neither run again nor asked about.
+
+        Nobody is there to be asked, or its server says that it only reads, and no call since may have changed anything.
+        """
+        fingerprint, state = run.fingerprint, self._state
+        if not state.was_made(fingerprint) or _only_reads(run.tool) or not self._has_rules(run.tool):
+            return False
+        is_told = not state.find_writes_since(fingerprint) if run.tool.read_only else self._chat.approve is decline_all
+        return is_told or state.is_unchanged(fingerprint)
+
+    def _find_forbidden(self, runs: Sequence[PreparedCall]) -> ReplyDiscarded | None:
+        """Return the first call that a value rule forbids; a person is asked about what may change something."""
+        chat = self._chat
+        for run in runs:
+            if not self._has_rules(run.tool) or self._state.was_made(run.fingerprint):
+                continue
+            reason = find_reason(run.tool, run.call.arguments, self._evidence, chat.profile.forces_calls)
+            if reason == "unasked" and chat.approve is not decline_all:
+                continue
+            if reason:
+                arguments = ", ".join(map(str, run.call.arguments.values()))
+                return ReplyDiscarded(reason=reason, values=f"{run.tool.name}: {arguments}")
+        return None
+
+    def _has_rules(self, tool: Tool) -> bool:
+        """Return whether the value rules hold for a tool.
+
+        Not for the program's own, nor for what a client of the API runs, nor for the model of a service, which is
+        larger than those that they were measured with.
+        """
+        return bool(tool.server) and not (self._chat.is_run_by_client(tool) or self._chat.backend.native_tools)
+
+    @property
+    def _evidence(self) -> Evidence:
+        return Evidence.collect(self._chat.visible_messages, self._chat.settings.system)
+
+    def find_unrelated(self, reply: str) -> ReplyDiscarded | None:
+        """Return why an answer is asked for once more: it holds nothing of the results, where that was measured."""
+        if not self._chat.profile.forces_calls or holds_result(reply, self._evidence):
+            return None
+        return ReplyDiscarded(reason="unrelated")
+
+    def find_left_over(self) -> list[str]:
+        """Return what the question names and nobody has looked up, where the profile has its call forced."""
+        return self._evidence.left_over if self._chat.profile.forces_calls else []
+
+    async def offer(
+        self, calls: Sequence[ToolCall], must_ask: bool, by_question: bool = False, names: Sequence[str] = ()
+    ) -> PreparedCall | None:
+        """Accept a call that the reply does not make but describes or announces: the first one that is valid.
+
+        Args:
+            calls: The calls.
+            must_ask: Ask the user in any case; else only such a call is accepted whose values all stand somewhere, and
+                the policy decides whether the user is asked.
+            by_question: They all stand in the question, because the reply does not name the tool.
+            names: One of which the call must use, and no value rule forbid it; empty for any call.
+
+        Returns:
+            The call, which is added to `found`; None if there is none, or it is not accepted.
+        """
         tools, words = self._chat.toolbox.tools, self._chat.prompt_words
-        runs = (resolve_call(one.call, tools, words) for one in described)
+        runs = (resolve_call(call, tools, words) for call in calls)
         run = next((run for run in runs if isinstance(run, PreparedCall)), None)
         if run is None or self._state.was_made(run.fingerprint):
-            return
-        verdict = await self._ask(run, CallPosition(is_described=True), must_ask=True)
+            return None
+        if names and (self._find_forbidden([run]) or not looks_up(run.call.arguments, names)):
+            return None
+        if not must_ask and not supports_call(run.tool, run.call.arguments, self._evidence, by_question):
+            return None
+        is_free = not must_ask and self._chat.is_run_by_client(run.tool)
+        verdict = "run" if is_free else await self._ask(run, CallPosition(is_described=True), must_ask)
         self.is_stopped = False
         arguments = verdict.arguments if isinstance(verdict, RunEdited) else run.call.arguments
-        accepted = resolve_call(ToolCall(run.tool.full_name, arguments), tools, words)
-        if (verdict == "run" or isinstance(verdict, RunEdited)) and isinstance(accepted, PreparedCall):
-            self._accepted.add(accepted.fingerprint)
-            self.found.append(CallFound(accepted.call))
+        accepted = resolve_call(ToolCall(shown_name(run.tool, tools), arguments), tools, words)
+        if not (verdict == "run" or isinstance(verdict, RunEdited)) or not isinstance(accepted, PreparedCall):
+            return None
+        self._accepted.add(accepted.fingerprint)
+        self.found.append(CallFound(accepted.call))
+        return accepted
 
     async def run(self, usage: Usage, emit: Emit) -> None:
         """Run the calls of the finished reply and emit their events.
@@ -310,7 +410,8 @@ class ReplyCalls:
             position = CallPosition(number, count)
             outcome = await self._authorize(self.found[index], toolbox.tools, position, usage.is_cut)
             if isinstance(outcome, PreparedCall):
-                waiting.append(replace(outcome, index=index, number=number))
+                unsupported = self._find_optional_unsupported(outcome)
+                waiting.append(replace(outcome, index=index, number=number, unsupported=unsupported))
                 continue
             if isinstance(outcome, CallError):
                 call_errors.append(outcome)
@@ -355,7 +456,9 @@ class ReplyCalls:
         run = resolve_call(found.call, tools, self._chat.prompt_words) if isinstance(found, CallFound) else None
         if not isinstance(run, PreparedCall) or not _only_reads(run.tool) or run.tool in BUILTIN_TOOLS:
             return None
-        return None if self._state.was_made(run.fingerprint) or self._decide(run.tool) != "run" else run
+        if self._state.was_made(run.fingerprint) or self._decide(run.tool) != "run":
+            return None
+        return None if self._find_forbidden([run]) else run
 
     async def _authorize(
         self, found: CallFound | CallUnreadable, tools: Sequence[Tool], position: CallPosition, was_truncated: bool
@@ -370,11 +473,16 @@ class ReplyCalls:
         if not isinstance(run, PreparedCall):
             return run
         is_again, call = state.was_made(run.fingerprint), run.call
-        if is_again and _only_reads(run.tool) and state.is_unchanged(run.fingerprint):
+        if (is_again and _only_reads(run.tool) and state.is_unchanged(run.fingerprint)) or self._is_settled(run):
             return self._refuse(call, run.tool, "repeated")
-        verdict = await self._ask(run, position, must_ask=is_again and not _only_reads(run.tool))
+        missing = self._find_missing(run)
+        if missing and self._chat.approve is decline_all and self._decide(run.tool) in ("run", "ask"):
+            self.missing += missing
+            return self._refuse(call, run.tool, "missing", names=", ".join(missing))
+        must_ask = bool(missing) or (is_again and not run.tool.read_only)
+        verdict = await self._ask(run, position, must_ask)
         if verdict != "stopped":
-            state.record_call(run.fingerprint, _only_reads(run.tool))
+            state.record_call(run.fingerprint, _only_reads(run.tool), may_write(run.tool))
         match verdict:
             case "run":
                 return run
@@ -382,13 +490,27 @@ class ReplyCalls:
                 edited = resolve_call(ToolCall(run.tool.full_name, edited_arguments, call.repairs), tools, words)
                 if isinstance(edited, CallError):
                     return edited
-                state.record_call(edited.fingerprint, _only_reads(edited.tool))
+                state.record_call(edited.fingerprint, _only_reads(edited.tool), may_write(edited.tool))
                 arguments = json.dumps(edited.call.arguments, ensure_ascii=False)
                 return replace(edited, remark=words("prompt.edited", arguments=arguments))
             case Decline(reason):
                 return self._refuse(call, run.tool, "declined_because", reason=reason)
             case _:
                 return self._refuse(call, run.tool, verdict)
+
+    def _find_missing(self, run: PreparedCall) -> list[str]:
+        """Return the values from nowhere of a call that may change something; the user is asked about such a call."""
+        if not (self._has_rules(run.tool) and may_write(run.tool)) or run.fingerprint in self._accepted:
+            return []
+        return list_missing(run.tool, run.call.arguments, self._evidence.known)
+
+    def _find_optional_unsupported(self, run: PreparedCall) -> tuple[str, ...]:
+        """Return the optional values from nowhere of a call that only reads."""
+        if may_write(run.tool) or not self._has_rules(run.tool):
+            return ()
+        required = required_of(run.tool.schema)
+        names = list_unsupported(run.tool, run.call.arguments, self._evidence.known)
+        return tuple(name for name in names if name not in required)
 
     def _prepare(
         self, found: CallFound | CallUnreadable, tools: Sequence[Tool], was_truncated: bool
@@ -452,7 +574,8 @@ class ReplyCalls:
             text = write_correction(outcome, call_format, words) if may_correct else write_error(outcome, words)
         else:
             text = outcome.text
-        result = outcome if isinstance(outcome, ToolResult) else None
+        is_new = isinstance(outcome, ToolResult) and outcome.decline_reason != "repeated"
+        result = outcome if isinstance(outcome, ToolResult) and is_new else None
         if isinstance(outcome, CallError) and isinstance(found, CallFound):
             result = make_unexecuted_result(found.call, outcome.tool, "failed", outcome.message)
         self._unexecuted[index] = Message("tool", text, result)
@@ -488,10 +611,13 @@ def resolve_call(call: ToolCall, tools: Sequence[Tool], words: Words) -> Prepare
     fingerprint = fingerprint_call(call.name, call.arguments)
     candidates = find_tools(call.name, tools)
     meant = [] if candidates else find_by_arguments(call.name, call.arguments, tools)
-    if len(meant) == 1 and _only_reads(meant[0]):
+    if len(meant) == 1 and meant[0].read_only:
         candidates = meant
     if len(candidates) != 1:
         near = [shown_name(tool, tools) for tool in meant] or similar_names(call.name, tools)
+        fitting = find_by_parameters(call.arguments, tools)
+        if near and len(fitting) == 1:
+            near = [shown_name(fitting[0], tools)]
         text = _describe_unknown(call.name, candidates, near, words)
         return CallError("unknown_tool", text, fingerprint, tool_name=call.name, is_final=not (candidates or near))
     tool = candidates[0]
@@ -501,7 +627,8 @@ def resolve_call(call: ToolCall, tools: Sequence[Tool], words: Words) -> Prepare
         code = error.details["code"]
         return CallError(code, error.message, fingerprint, tool, shown_name(tool, tools), call.arguments)
     remarks = [words("prompt.misspelled", name=name, near=near) for name, near in checked.misspelled.items()]
-    valid = ToolCall(call.name, checked.arguments, (*call.repairs, *checked.coercions))
+    arguments = drop_placeholders(tool, checked.arguments)
+    valid = ToolCall(call.name, arguments, (*call.repairs, *checked.coercions))
     return PreparedCall(0, tool, valid, remark="\n".join(remarks))
 
 

@@ -12,7 +12,7 @@ from functools import partial
 
 from ..calls.tool_names import find_tools, shown_names
 from ..core.messages import Message, Tool
-from ..prompt.budget import SIGNATURES_FRACTION, find_last_turn
+from ..prompt.budget import SIGNATURES_FRACTION
 from ..prompt.compose import is_tool_description
 from ..prompt.server_instructions import render_instructions
 from ..prompt.tool_catalogue import LEVELS, Catalogue, make_catalogue
@@ -92,23 +92,6 @@ def select_tool_signatures(chat: Conversation, question: str, free_tokens: int) 
             break
         selected = extended
     return tuple(selected)
-
-
-def write_hint(chat: Conversation, question: str) -> str:
-    """Return the sentence that names the tools that may help with a question.
-
-    After some turns in words, a small model no longer calls the tools at the start of its prompt; after a call it does.
-
-    Returns:
-        "" if the words of the question match no tool, no turn without a call is before it, or the engine itself lists
-        the tools.
-    """
-    before = chat.visible_messages[find_last_turn(chat.visible_messages) :]
-    if not before or any(message.result for message in before) or chat.backend.native_tools:
-        return ""
-    likely = rank_tools(ToolIndex(chat.toolbox.tools), question, chat.tool_usage.counts)[:MAX_NAMED_AGAIN]
-    names = [name for name, tool in shown_names(chat.toolbox.tools).items() if tool in likely]
-    return chat.prompt_words("prompt.hint", names=neutralize_line(" or ".join(names))) if names else ""
 
 
 def make_name_lines(lines: Mapping[str, str]) -> dict[str, str]:

@@ -12,9 +12,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from functools import partial
 from typing import Literal
 
+from ..calls.formats import FORMATS
+from ..calls.tool_names import shown_name
 from ..core.errors import ChatError, ContextOverflowError, GenerationError
 from ..core.events import (
     AnsweredBy,
@@ -28,8 +31,9 @@ from ..core.events import (
     Text,
     TurnEnded,
     Usage,
+    WritingCall,
 )
-from ..core.messages import EMPTY_REPLY, Message, ReplyKind
+from ..core.messages import EMPTY_REPLY, Message, ReplyKind, Tool, ToolCall
 from ..prompt.budget import MAX_TOKEN_LENGTH, find_last_turn
 from ..storage.session_records import End, TurnFinished
 from .context import (
@@ -40,6 +44,7 @@ from .context import (
     choose_dropped_turns,
     count_tokens,
     estimate_question_tokens,
+    find_meant_tools,
     list_answer_forms,
     make_reply_scanner,
     native_tools_of,
@@ -49,8 +54,8 @@ from .event_stream import Emit, stream_events
 from .reply_stream import ReplyStream
 from .tool_calls import ReplyCalls, TurnState
 
-_Outcome = Literal["continue", "answer"] | Reason
-"""How a turn continues after a round: with another one, with an answer without calls, or not."""
+_Outcome = Literal["continue", "answer", "ask"] | Reason
+"""How a turn continues after a round: with another one, with an answer without calls, with a question, or not."""
 
 
 class Turn:
@@ -61,6 +66,8 @@ class Turn:
         self._state = TurnState()
         self._usage: list[Usage] = []
         self._unrun = ""  # the calls of the last reply that did not run
+        self._forced_tools: Sequence[Tool] = ()
+        self._missing: list[str] = []  # what the user must say before a call can be made
 
     async def run(self, user_input: str | Sequence[Message]) -> AsyncGenerator[Event, None]:
         """Append what the user says, generate replies and run their calls until the model has answered.
@@ -125,6 +132,8 @@ class Turn:
                     outcome = "answer" if continuation == "answer" else "steps"
         if outcome == "answer":
             outcome, answered_by = await self._answer(emit)
+        elif outcome == "ask":
+            outcome, answered_by = await self._ask_back(emit), "result"
         elif outcome == "steps":
             await emit(Notice(chat.words("chat.steps", steps=len(self._usage))))
         await self._trim_history(emit, estimate_question_tokens(chat))
@@ -135,11 +144,14 @@ class Turn:
         chat = self._chat
         calls = ReplyCalls(chat, self._state, chat.starts_calls_early)
         reply = await self._generate(calls, emit)
-        if chat.history[-1].reply_kind == "discarded":
-            return "answer"
+        is_void = chat.history[-1].reply_kind == "discarded"
+        if is_void:
+            calls = ReplyCalls(chat, self._state, starts_early=False)
         try:
-            if not calls.found:
-                await calls.offer(reply.described)
+            if not (calls.found or (is_void and not calls.find_left_over())):
+                await self._call_announced(reply, calls, emit)
+            if not calls.found and is_void:
+                return "answer"
             if not calls.found:
                 return reply.usage.end_reason
             await calls.run(reply.usage, emit)
@@ -147,6 +159,9 @@ class Turn:
             await calls.close(reply.usage)
         if calls.is_stopped:
             return "stopped"
+        if calls.missing:
+            self._missing = calls.missing
+            return "ask"
         self._unrun = "".join(call.raw for call in calls.found if isinstance(call, CallUnreadable))
         if self._state.gave_up:
             return "answer" if chat.toolbox.tools or not chat.is_served else "steps"
@@ -166,11 +181,45 @@ class Turn:
                 await emit(void)
             elif not (reply.has_text or reply.calls) and self._must_answer(reply.usage):
                 kind = "discarded"
+            elif not (reply.calls or reply.described) and (unrelated := calls.find_unrelated(reply.shown_text)):
+                kind = "discarded"
+                await emit(unrelated)
         finally:
             self._keep(reply, kind)
             if not is_complete:
                 await calls.close(reply.usage)
         return reply
+
+    async def _call_announced(self, reply: ReplyStream, calls: ReplyCalls, emit: Emit) -> None:
+        """Make the call that a reply without calls describes or announces, instead of taking the reply for an answer.
+
+        Later turns see the call and not the sentence: a model goes on as its conversation shows. Where no call has all
+        of its values from the conversation, the user is asked, or told.
+        """
+        chat, described = self._chat, [one.call for one in reply.described]
+        is_first = not any(message.role == "tool" for message in chat.history[find_last_turn(chat.history) :])
+        accepted = await calls.offer(described, must_ask=False) if is_first else None
+        meant, is_named = find_meant_tools(chat, reply.shown_text) if is_first and not accepted else ([], False)
+        if left_over := calls.find_left_over():
+            meant = [*chat.toolbox.tools]
+        if meant and (call := await self._force_call(meant, emit)):
+            accepted = await calls.offer([call], must_ask=False, by_question=is_first and not is_named, names=left_over)
+            if is_named and not (accepted or described):
+                await emit(CallDescribed(call))
+        accepted = accepted or await calls.offer(described, must_ask=True)
+        if accepted:
+            chat.history[-1] = replace(chat.history[-1], reply_kind="discarded")
+            call_format = FORMATS[chat.call_format]
+            written = call_format.render_call(shown_name(accepted.tool, chat.toolbox.tools), accepted.call.arguments)
+            chat.history.append(Message("assistant", written))
+            await emit(CallFound(accepted.call, written))
+
+    async def _force_call(self, tools: Sequence[Tool], emit: Emit) -> ToolCall | None:
+        """Have the model write a call of one of these tools, in the place of its last reply; None without one."""
+        reply, self._forced_tools = ReplyStream(make_reply_scanner(self._chat), lambda _call: None), tools
+        await self._send(reply, "call", partial(_emit_progress, emit))
+        self._record_usage(reply.usage)
+        return next((found.call for found in reply.calls if isinstance(found, CallFound)), None)
 
     def _must_answer(self, usage: Usage) -> bool:
         """Return whether an empty reply is no end: after calls, and in a chat also before, unless it was cut off."""
@@ -195,19 +244,34 @@ class Turn:
 
     async def _read(self, reply: ReplyStream, form: PromptForm, emit: Emit) -> None:
         chat = self._chat
-        prompt, tools = build_prompt(chat, form=form), () if form == "flat" else native_tools_of(chat)
+        prompt, tools = (
+            build_prompt(chat, None, form, self._forced_tools),
+            native_tools_of(chat) if form != "flat" else (),
+        )
         if (cached := chat.backend.count_cached_tokens(prompt)) is not None:  # the engine may still be busy
             await emit(Reading(0, max(1, chat.backend.count_tokens(prompt) - cached)))
-        stream = chat.backend.stream(prompt, chat.generation, tools, build_grammar(chat, form))
+        stream = chat.backend.stream(prompt, chat.generation, tools, build_grammar(chat, form, self._forced_tools))
         await reply.read(stream, emit, chat.translate)
 
     def _keep(self, reply: ReplyStream, kind: ReplyKind) -> None:
         """Append a reply to the history, and its cost to those of the turn."""
+        self._chat.history.append(Message("assistant", reply.text, reply_kind=kind))
+        self._record_usage(reply.usage)
+
+    def _record_usage(self, usage: Usage) -> None:
+        self._chat.on_record(usage)
+        self._chat.usages.append(usage)
+        self._usage.append(usage)
+
+    async def _ask_back(self, emit: Emit) -> Reason:
+        """Ask the user for what a call needs that may change something; nobody was there to approve it as it is."""
         chat = self._chat
-        chat.history.append(Message("assistant", reply.text, reply_kind=kind))
-        chat.on_record(reply.usage)
-        chat.usages.append(reply.usage)
-        self._usage.append(reply.usage)
+        *others, last = dict.fromkeys(self._missing)
+        names = chat.words("chat.joined", names=", ".join(others), last=last) if others else last
+        text = chat.words("chat.ask_back", names=names.replace("_", " "))
+        await emit(Text(text))
+        chat.history.append(Message("assistant", text, reply_kind="forced"))
+        return "answered"
 
     async def _answer(self, emit: Emit) -> tuple[Reason, AnsweredBy]:
         """Generate an answer in a mode in which calls are impossible; without one, the last result is the answer."""
@@ -244,6 +308,12 @@ class Turn:
         if not chat.is_served and (dropped := choose_dropped_turns(chat, next_tokens)):
             chat.drop_turns(dropped)
             await emit(Notice(chat.words("chat.forgot", turns=dropped.turns)))
+
+
+async def _emit_progress(emit: Emit, event: Event) -> None:
+    """Emit how far the engine is, of a reply that is not shown."""
+    if isinstance(event, Reading | Notice | WritingCall):
+        await emit(event)
 
 
 async def _emit_unless_call(emit: Emit, event: Event) -> None:

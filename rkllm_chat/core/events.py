@@ -13,7 +13,8 @@ from .messages import Media, ToolCall, ToolResult
 
 Reason = Literal["answered", "steps", "stopped", "length", "repetition"]
 AnsweredBy = Literal["model", "forced", "result"]
-"""Who wrote an answer: the model, the model when calls were impossible, or nobody: it is the last result."""
+"""Who wrote an answer: the model, the model when calls were impossible, or the program: it is the last result, or asks
+back for what a call needs."""
 NoticeLevel = Literal["info", "warning", "error"]
 Fault = Literal["bad_json", "bad_xml", "bad_python", "truncated", "too_large", "call_in_thinking", "bare_name"]
 
@@ -102,10 +103,15 @@ class ReplyDiscarded:
     """The calls of a reply are void: they do not run, and an answer is generated instead.
 
     Attributes:
-        unknown: Names of what the model called as if it were a tool; "" if it only repeated calls made before.
+        unknown: Names of what the model called as if it were a tool; "" if there are such tools.
+        reason: The row of `chat.value_rules.REASONS` that forbids them; "" if the model only repeated calls made
+            before, or there are no such tools.
+        values: The values that `reason` is about.
     """
 
     unknown: str = ""
+    reason: str = ""
+    values: str = ""
 
 
 @dataclass(frozen=True)

@@ -159,7 +159,7 @@ class Message:
         result: Result of the call that a "tool" message answers.
         more: If `text` was truncated, the arguments for tool `more` that return the next part.
         tools: Signatures of the tools that may help with a user message, one line each, shown before its text.
-        hint: Sentence behind a user message that names tools that may help.
+        hint: Sentence behind a user message that names tools that may help; new messages in a history have none.
         media: Pictures and sounds, in the order of their positions in `text`. In the message of a result, what the
             model is to see of `result.media`.
         reply_kind: Of an assistant message: "forced" if calls were impossible when it was written, "discarded" if it

@@ -48,6 +48,8 @@ tools selected so far lack.
 Measured on 204 written questions to four servers: the right tool is among 1.3 tools for 93 %; among 1.8 for 82 % of 124
 questions to eleven others, in lists of 100 and 144 tools.
 """
+_SURE, _MIN_SURE_SCORE = 2.0, 3.0
+"""How many times the score of the second tool the first must have, and which at least, to be the one that is meant."""
 MAX_WORD_LENGTH = 16
 """Maximum characters of a Japanese or Chinese word of the thesaurus."""
 _MAX_END_LENGTH, _MAX_TEXT_LENGTH = 400, 600
@@ -148,6 +150,17 @@ def rank_tools(index: ToolIndex, question: str, call_counts: Mapping[str, int]) 
     minimum = _MIN_RELATIVE_SCORE * max(scores, default=0.0)
     order = index.sort_positions(scores)
     return [index.tools[i] for rank, i in enumerate(order) if rank < _MIN_SELECTED or scores[i] >= minimum]
+
+
+def find_sure_tool(index: ToolIndex, question: str, call_counts: Mapping[str, int]) -> Tool | None:
+    """Return the tool that is far more relevant to a question than every other one, if there is one."""
+    scores = index.score_tools(index.weigh_terms(question), call_counts)
+    order = index.sort_positions(scores)
+    if not order or scores[order[0]] < _MIN_SURE_SCORE:
+        return None
+    if len(order) > 1 and scores[order[0]] < _SURE * scores[order[1]]:
+        return None
+    return index.tools[order[0]]
 
 
 def select_few_tools(index: ToolIndex, question: str, call_counts: Mapping[str, int]) -> list[Tool]:

@@ -141,8 +141,9 @@ def describe_event(event: Event, words: Words) -> str:
         case CallDescribed(call):
             call_text = f"{call.name} {summarize_arguments(call.arguments)}".rstrip()
             line = words("terminal.described", call=call_text)
-        case ReplyDiscarded(unknown):
-            line = words("terminal.no_such_tool", name=unknown) if unknown else words("terminal.discarded")
+        case ReplyDiscarded(unknown, reason, values):
+            key = f"discarded_{reason}" if reason else "no_such_tool" if unknown else "discarded"
+            line = words(f"terminal.{key}", name=unknown, values=values)
         case TurnEnded("length"):
             line = words("terminal.length")
         case _:

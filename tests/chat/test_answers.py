@@ -141,7 +141,7 @@ def test_the_answer_is_asked_for_once_more_without_tools_and_then_the_result_is_
 )
 def test_a_call_runs_again_only_if_it_reads_and_another_was_made_since(replies: list[str], called: list[str]) -> None:
     chat, box = open_harbour([*replies, "Done."])
-    assert read_answer(take_turn(chat, "Go."))[:2] == ("Done.", "answered")
+    assert read_answer(take_turn(chat, "Look at Husum and Emden and move to Leer."))[:2] == ("Done.", "answered")
     assert [name for name, _ in box.called] == called
 
 
@@ -192,7 +192,7 @@ def test_a_call_that_the_answer_describes_runs_only_if_the_user_wants_it(consent
     box = Harbour()
     fenced = '```json\n{"name": "look", "arguments": {"place": "Husum"}}\n```'
     text = f"You can look there:\n{fenced}\nThis tells you whether it is quiet."
-    chat = make_chat([text, "It is quiet."], box, approve, policy=Policy("all"))
+    chat = make_chat([text, "I look.", "It is quiet."], box, approve, policy=Policy("all"))
     answer, reason, _ = read_answer(take_turn(chat, "How do I look?"))
     assert positions == [CallPosition(is_described=True)]
     assert (box.called, answer) == (
@@ -265,7 +265,7 @@ MISBEHAVIOURS: dict[str, tuple[str, list[str], str, str]] = {
     "a call described in prose": (
         "qwen2.5-coder-1.5b-instruct",
         [f"To get the tide, use:\n```json\n{GET_TIDE}\n```\nThis returns the tide.", "Noon."],
-        "To get the tide",
+        "Noon.",
         "model",
     ),
     "the name of a tool": (
@@ -286,8 +286,4 @@ def test_a_script_gets_an_answer_where_a_real_model_misbehaved(name: str, progra
     result = json.loads(program(*asked, "--output-format", "json").stdout)["result"]
     assert text in result["text"]
     assert (result["answered_by"], result["reason"]) == (answered_by, "answered")
-    assert len(result["calls"]) <= 2
-    is_described = name == "a call described in prose"
-    assert result["suggested_calls"] == (
-        [{"tool": "get_tide", "arguments": {"harbour": "Husum"}}] if is_described else []
-    )
+    assert len(result["calls"]) <= 2 and result["suggested_calls"] == []

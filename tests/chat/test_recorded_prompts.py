@@ -52,7 +52,7 @@ CONVERSATIONS: dict[str, tuple[str, list[tuple[str, list[str]]]]] = {
             ("Weather?", ['[TOOL_CALL]\n{"name": "get_weather", "arguments": {"city": \n[END_TOOL_CALL]', "I cannot."]),
             ("Again", [marked({"name": "get_wether", "arguments": {"city": "Oslo"}}), "No."]),
             ("Again", [marked({"name": "get_weather", "arguments": {"unit": "kelvin", "town": "Oslo"}}), "No."]),
-            ("Again", [marked({"name": "add", "arguments": {"a": "two"}}), marked(ADD), "5"]),
+            ("What is 2 and 3?", [marked({"name": "add", "arguments": {"a": "two"}}), marked(ADD), "5"]),
         ],
     ),
     "a long result in pages": (

@@ -58,7 +58,7 @@ def test_no_result_of_the_turn_before_is_shown_as_an_answer() -> None:
 
 def test_a_turn_that_began_elsewhere_knows_its_calls() -> None:
     chat, box = open_harbour([LOOK, SEE, "Quiet."])
-    take_turn(chat, "Is it quiet?")
+    take_turn(chat, "Is it quiet in Husum and Emden? Then move to Leer.")
     *begun, result, _answer = chat.history
     chat, box = open_harbour([SEE, "It is quiet."])
     chat.history += begun

@@ -275,11 +275,11 @@ def test_shift_tab_switches_the_mode_and_no_mode_runs_what_is_denied(open_chat: 
     screen = open_chat(f"{HARBOUR} --deny book", both + call_text("book", boat="Anna"), "One.", both, "Two.")
     screen.wait_for("ask · scripted")
     screen.say(SHIFT_TAB, "Mode: auto. Tools run without a question", "auto · scripted")
-    lines = screen.enter("go", "◆ One.")
+    lines = screen.enter("log x and book Anna in Hull", "◆ One.")
     assert any("Tool 'write_log' completed" in line for line in lines)
     assert any("Tool 'book' declined" in line for line in lines)
     screen.say(SHIFT_TAB, "read-only · scripted")
-    screen.type("go on\r")
+    screen.type("log x again\r")
     (question,) = [line for line in screen.wait_for_end_of_line("stop:") if line.endswith("stop:")]
     assert question.startswith("1 of 2: Run get_tide?")
     screen.say("y", "Tool 'write_log' declined: the policy refuses it", "◆ Two.")
@@ -297,7 +297,7 @@ def test_the_mode_is_switched_in_the_middle_of_an_answer(open_chat: OpenChat) ->
     assert [line for line in screen.lines() if "Mode:" in line or "Once" in line] == ["◆ Once upon"]
     screen.say("\x1b", "[Stopped]")
     screen.wait_for_prompt()
-    lines = screen.enter("go", "◆ So.")
+    lines = screen.enter("log x", "◆ So.")
     assert any("Tool 'write_log' completed" in line for line in lines), "without a question"
 
 

@@ -256,7 +256,7 @@ def test_on_a_dumb_terminal_an_edited_message_is_the_draft_of_the_next_line(open
 
 def test_a_server_asks_one_thing_at_a_time_and_not_what_it_took_back(open_chat: OpenChat, harbour: Path) -> None:
     screen = open_chat(f"{HARBOUR} --allow book", call_text("book", boat="Both"), "Booked.", size=(100, 40))
-    screen.say("book\r", "How long is it?", "Answer it? [y/N]", "rising")
+    screen.say("book Both\r", "How long is it?", "Answer it? [y/N]", "rising")
     (harbour / "go").touch()
     screen.wait_until(lambda: not any("rising" in line for line in screen.lines()), "that the other one is cancelled")
     lines = screen.say("n", "Booked.")

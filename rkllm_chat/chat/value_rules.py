@@ -1,0 +1,413 @@
+"""Value rules: is a call made of what the question, the conversation and the results say? REASONS has each rule.
+
+A small model goes on calling tools with values that it makes up, or feeds a result back to the tool that it comes from.
+Schema and grammar see nothing wrong with that; the values do. The rules need no model and look at values alone:
+whether the words and numbers of an argument stand somewhere. They decide that a turn answers now, or that a person is
+asked; what a policy refuses stays refused.
+
+Of 59 recorded calls to English questions, 11 had a value that stands nowhere; 10 of them were wrong. Of 18 calls that
+may change something, 4 had one, and none of the 8 right ones.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+from ..calls.schema.resolve import properties_of, required_of
+from ..core.messages import Message, Tool, ToolResult
+from ..prompt.budget import find_last_turn
+from ..prompt.compose import is_correction
+from ..prompt.tool_ranking import CJK_RUN, STOP_WORDS, extract_terms
+
+__all__ = [
+    "REASONS",
+    "Evidence",
+    "drop_placeholders",
+    "find_reason",
+    "holds_result",
+    "list_missing",
+    "list_unsupported",
+    "looks_up",
+    "may_write",
+    "supports_call",
+]
+
+REASONS: Mapping[str, str] = {
+    "invented": "behind a result, or asked about the user: a value stands nowhere",
+    "circular": "the tool answered already, and the call has nothing of the question that no call has used",
+    "unrelated": "an answer behind results has no word and no number of them",
+    "unasked": "behind a result: the call may change something, and the question does not ask for that",
+}
+"""Why the calls of a reply do not run and the model answers now; `terminal.discarded_*` says it to the user."""
+
+_MAX_SOURCE_LENGTH = 200_000
+_MIN_COMPOSED_WORDS = 12
+"""Words from which on a text is composed for the call and not a value that must stand somewhere."""
+_MIN_JUDGED_WORDS = 5
+"""Words from which on an answer must have something of its results."""
+_MIN_SUPPORTED = 1 / 2
+"""Least share of the words of a value that must stand somewhere: "Lunch with Tom" for "lunch, Tom"."""
+_MIN_WORD_LENGTH = 4
+"""Length from which on a word in ASCII tells something about a value, and may differ in its ending."""
+_WORD = re.compile(r"[^\W_]+")
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+_CLOCK = re.compile(r"\d{1,2}(?::\d\d){1,2}")
+_NAMED = re.compile(
+    r"[\"“「『]([^\"”」』]{1,80})[\"”」』]|[\w~./-]*\w\.[A-Za-z]\w{0,4}\b|\d+(?:[.,:-]\d+)*"
+    r"|(?<=[^.!?\s]\s)[A-Z][\w'-]+(?:\s[A-Z][\w'-]+)*|[\u30a0-\u30ff]{2,}"
+)
+"""What a question names: in quotes, a file, a number, words with capitals inside of a sentence, katakana."""
+_PLACEHOLDER = re.compile(
+    r"(?:[a-z]:)?[\\/]+(?:path|your|folder|directory)(?:[\\/_ -].*)?|(?:[\\/]|[a-z]:[\\/])?path[\\/]to[\\/].*"
+    r"|your[_ -].*|<[^<>]*>|\.\.\.|…|none|null|n/a",
+    re.IGNORECASE,
+)
+"""What models write into an argument that is not given."""
+_READING_VERBS = (
+    *(
+        "calculate",
+        "check",
+        "compute",
+        "convert",
+        "count",
+        "describe",
+        "fetch",
+        "find",
+        "get",
+        "list",
+        "look",
+        "lookup",
+    ),
+    *("query", "read", "search", "show", "view"),
+)
+"""First words of the names of tools that only read, although their servers say nothing of it."""
+_MONTHS = (
+    *("january", "february", "march", "april", "may", "june"),
+    *("july", "august", "september", "october", "november", "december"),
+)
+_FIRST_PERSON = frozenset(("i", "me", "my", "mine", "myself"))
+_UNITS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
+_NUMBER_WORDS = {
+    **{month: number for number, month in enumerate(_MONTHS, 1)},
+    **{month[:3]: number for number, month in enumerate(_MONTHS, 1)},
+    **{word: number for number, word in enumerate(_UNITS)},
+    "fifteen": 15,
+    "twenty": 20,
+    "thirty": 30,
+    "forty": 40,
+    "fifty": 50,
+    "hundred": 100,
+    "noon": 12,
+    "midnight": 0,
+    **{digit: number for number, digit in enumerate("〇一二三四五六七八九十")},
+}
+
+
+class Source:
+    """A text in which values may stand."""
+
+    def __init__(self, text: str) -> None:
+        self.original = text[-_MAX_SOURCE_LENGTH:]
+        self.text = _normalize(self.original)
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """Its words."""
+        return frozenset(_WORD.findall(self.text))
+
+    @cached_property
+    def _stems(self) -> frozenset[str]:
+        return frozenset(word[:_MIN_WORD_LENGTH] for word in self.words if len(word) >= _MIN_WORD_LENGTH)
+
+    @cached_property
+    def squeezed(self) -> str:
+        """Its letters and digits alone."""
+        return "".join(_WORD.findall(self.text))
+
+    @cached_property
+    def _numbers(self) -> frozenset[float]:
+        """Its numbers, also as parts of dates and times, hours after noon, percentages and names of months."""
+        found = {float(part) for number in _NUMBER.findall(self.text) for part in _read_numbers(number)}
+        for word, value in _NUMBER_WORDS.items():
+            if word in self.words or (not word.isascii() and word in self.text):
+                found.add(float(value))
+        return frozenset(found | {number + 12 for number in found if number < 12} | {number / 100 for number in found})
+
+    def has(self, value: object) -> bool:
+        """Return whether a value stands in the text: itself, or half of its words."""
+        if value is None or isinstance(value, bool):
+            return True
+        if isinstance(value, int | float):
+            return float(value) in self._numbers
+        text = _normalize(str(value))
+        words = _WORD.findall(text)
+        if not words or len(words) >= _MIN_COMPOSED_WORDS:
+            return True
+        if not any(word.isalpha() for word in words):
+            return all(self._has_number(number, _CLOCK.search(text) is not None) for number in _NUMBER.findall(text))
+        squeezed = "".join(words)
+        if text.strip() in self.text or (len(squeezed) >= _MIN_WORD_LENGTH and squeezed in self.squeezed):
+            return True
+        telling = _select_telling(words)
+        return sum(map(self._has_word, telling)) >= _MIN_SUPPORTED * len(telling)
+
+    def has_part(self, value: object) -> bool:
+        """Return whether any word or number of a value stands in the text."""
+        text = _normalize(str(value))
+        is_clock = _CLOCK.search(text) is not None
+        words = [word for word in _WORD.findall(text) if len(word) > 2 or not word.isascii()]
+        return any(map(self._has_word, words)) or any(
+            self._has_number(number, is_clock) for number in _NUMBER.findall(text)
+        )
+
+    def _has_number(self, number: str, is_clock: bool) -> bool:
+        values = list(_read_numbers(number))
+        return any(value in self._numbers for value in values) or (is_clock and values[0] == 0)
+
+    def _has_word(self, word: str) -> bool:
+        if word in self.words or (not word.isascii() and word in self.text):
+            return True
+        if word.isdigit():
+            return float(word) in self._numbers
+        return len(word) >= _MIN_WORD_LENGTH and word.isascii() and word[:_MIN_WORD_LENGTH] in self._stems
+
+
+def _select_telling(words: Sequence[str]) -> Sequence[str]:
+    return [word for word in words if len(word) >= _MIN_WORD_LENGTH or not word.isascii()] or words
+
+
+def _normalize(text: str) -> str:
+    return unicodedata.normalize("NFKC", text).casefold()
+
+
+def _read_numbers(text: str) -> Iterator[float]:
+    """Yield what a number may mean: "1,250" is one number, or two."""
+    plain = text.replace(",", "")
+    if plain.count(".") <= 1:
+        yield float(plain)
+    yield from (float(part) for part in re.split("[.,]", text))
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a turn knows.
+
+    Attributes:
+        question: What the user asked.
+        known: Question, conversation and results.
+        results: The results of this turn.
+        has_earlier_turns: Whether the user has spoken before.
+    """
+
+    question: Source
+    known: Source
+    results: Sequence[ToolResult]
+    has_earlier_turns: bool = False
+
+    @classmethod
+    def collect(cls, messages: Sequence[Message], system: str = "") -> Evidence:
+        """Collect the evidence of the last turn of visible messages; what the model wrote in it is none."""
+        start = find_last_turn(messages)
+        turn = [message for message in messages[start:] if message.role != "assistant"]
+        earlier = [one for one, following in pairwise([*messages[:start], *turn[:1]]) if _is_said(one, following)]
+        question = next((message.text for message in turn if message.role == "user"), "")
+        texts = (message.result.text if message.result else message.text for message in (*earlier, *turn))
+        ran = [one for one in turn if one.result and not is_correction(one)]
+        results = [one.result for one in ran if one.result and one.result.status in ("completed", "failed")]
+        return cls(Source(question), Source("\n".join([system, *texts])), results, bool(earlier))
+
+    @cached_property
+    def left_over(self) -> list[str]:
+        """What the question names and stands in no call and no result of the turn: numbers, names, files.
+
+        It was left in 7 of 9 recorded questions for two things, and in 5 of 34 for one.
+        """
+        if not self.results:
+            return []
+        told = Source("\n".join([self.used.text, *(result.text for result in self.results)]))
+        names = (next(filter(None, match.groups()), match[0]) for match in _NAMED.finditer(self.question.original))
+        return [name for name in names if not told.has(name)]
+
+    @cached_property
+    def used(self) -> Source:
+        """The values of the calls of this turn."""
+        return Source("\n".join(str(value) for result in self.results for value in _leaves(result.arguments)))
+
+
+def _is_said(message: Message, following: Message) -> bool:
+    """Return whether a message of an earlier turn tells something: no call, and no result of one that did not work."""
+    if message.role == "assistant":
+        return message.reply_kind != "discarded" and following.role != "tool"
+    return message.result is None or message.result.status == "completed"
+
+
+def looks_up(arguments: Mapping[str, Any], names: Sequence[str]) -> bool:
+    """Return whether a call uses one of these names."""
+    written = Source("\n".join(str(value) for value in _leaves(arguments)))
+    return any(map(written.has, names))
+
+
+def holds_result(reply: str, evidence: Evidence) -> bool:
+    """Return whether an answer is short, or has a word or a number of the results that the question has not.
+
+    "Thank you for the information!", and a refusal that a conversation has once, are repeated behind every result. An
+    answer in another script than the results may be a translation.
+    """
+    is_short = len(_WORD.findall(reply)) < _MIN_JUDGED_WORDS  # "Yes.", "It is closed."
+    if is_short or not evidence.results or any(result.status != "completed" for result in evidence.results):
+        return True
+    texts = "\n".join(result.text for result in evidence.results)
+    if bool(CJK_RUN.search(reply)) != bool(CJK_RUN.search(texts)):
+        return True
+    said = Source(reply)
+    asked = evidence.question.words | evidence.used.words | _stop_words()
+    told = [
+        word for word in _WORD.findall(_normalize(texts)) if word not in asked and (len(word) > 2 or word.isdigit())
+    ]
+    return not told or any(map(said.has, told)) or bool(CJK_RUN.search(reply))
+
+
+def may_write(tool: Tool) -> bool:
+    """Return whether a call may change something, as far as server and name say; nothing is allowed because of it."""
+    first = next(iter(_WORD.findall(tool.name.replace("_", " "))), "").casefold()
+    return not (tool.read_only or first in _READING_VERBS)
+
+
+def list_unsupported(tool: Tool, arguments: Mapping[str, Any], known: Source) -> list[str]:
+    """Return the arguments with a value that stands nowhere; choices that the schema lists and its defaults do."""
+    declared = properties_of(tool.schema)
+    return [
+        name
+        for name, value in arguments.items()
+        if any(not _is_listed(one, declared.get(name)) and not known.has(one) for one in _leaves(value))
+    ]
+
+
+def list_missing(tool: Tool, arguments: Mapping[str, Any], known: Source) -> list[str]:
+    """Return the required arguments of a call with a value that stands nowhere: nobody said what they are."""
+    required = required_of(tool.schema)
+    return [name for name in list_unsupported(tool, arguments, known) if name in required]
+
+
+def supports_call(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence, by_question: bool = False) -> bool:
+    """Return whether a call that the reply does not make may be made: all of it stands somewhere, or in the question.
+
+    One without arguments has nothing that could; it is made if it only reads and is not what the question is about.
+    """
+    if not arguments:
+        return not may_write(tool) and _normalize(tool.name) not in evidence.question.text
+    return not list_unsupported(tool, arguments, evidence.question if by_question else evidence.known)
+
+
+def find_reason(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence, is_strict: bool = False) -> str:
+    """Return the key of REASONS why a call does not run and the model answers now; "" if it may run.
+
+    Args:
+        tool: The tool.
+        arguments: The arguments of the call.
+        evidence: What the turn knows.
+        is_strict: A first call is about something that somebody spoke of, also where the user asks about nothing said
+            before.
+    """
+    if not evidence.results:
+        return "invented" if _is_made_up(tool, arguments, evidence, is_strict) else ""
+    of_tool = [result for result in evidence.results if (result.server, result.tool) == (tool.server, tool.name)]
+    if list_missing(tool, arguments, evidence.known) and not _is_translated(tool, of_tool, evidence):
+        return "invented"
+    has_new = any(map(evidence.question.has, _unused(arguments, evidence)))
+    if of_tool and not (has_new or _goes_on(tool, arguments, evidence) or _is_translated(tool, of_tool, evidence)):
+        return "circular"
+    if may_write(tool) and not has_new and not _asks_for(tool, evidence.question):
+        return "unasked"
+    return ""
+
+
+def _is_made_up(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence, is_strict: bool) -> bool:
+    """Return whether the first call of a turn looks up elsewhere what the user has said before, or asks for nothing.
+
+    "What is my name?" looked up "John Doe": the user speaks of themselves in a conversation that has gone on, the
+    question has no word of the tool's name, and no part of a required value stands anywhere. In Japanese and Chinese
+    such a value may be a translation. A placeholder asks for nothing. What may change something is asked about instead.
+    """
+    required = [name for name in required_of(tool.schema) if name in arguments]
+    values = [value for name in required for value in _leaves(arguments[name])]
+    if not values or may_write(tool) or any(map(evidence.known.has, values)):
+        return False
+    if all(map(_is_placeholder, values)):
+        return True
+    is_about_user = evidence.has_earlier_turns and not _FIRST_PERSON.isdisjoint(evidence.question.words)
+    is_foreign = bool(CJK_RUN.search(evidence.question.text))
+    return (is_about_user or is_strict) and not (
+        is_foreign or any(map(evidence.known.has_part, values)) or _shares_term(tool.name, evidence.question)
+    )
+
+
+def _is_translated(tool: Tool, of_tool: Sequence[ToolResult], evidence: Evidence) -> bool:
+    """Return whether the tool takes names in another script than the question has: one that it took stands nowhere."""
+    return bool(CJK_RUN.search(evidence.question.text)) and any(
+        list_unsupported(tool, result.arguments, evidence.question) for result in of_tool
+    )
+
+
+def _unused(arguments: Mapping[str, Any], evidence: Evidence) -> Iterator[object]:
+    """Yield the words and numbers of the arguments that no call of the turn has used."""
+    for value in _leaves(arguments):
+        if isinstance(value, int | float):
+            yield from [] if evidence.used.has(value) else [value]
+            continue
+        for word in _WORD.findall(_normalize(str(value))):
+            if word not in _stop_words() and not evidence.used.has(word):
+                yield word
+
+
+def _goes_on(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence) -> bool:
+    """Return whether a call goes on where one before ended: with the next file of a list, or the next page."""
+    required = required_of(tool.schema)
+    optional = {name: value for name, value in arguments.items() if name not in required}
+    names = (value for value in _unused(arguments, evidence) if isinstance(value, str) and not value.isdigit())
+    return any(map(evidence.known.has, names)) or any(True for _ in _unused(optional, evidence))
+
+
+def _asks_for(tool: Tool, question: Source) -> bool:
+    """Return whether a question has the first word of a tool's name, or a synonym of it."""
+    return _shares_term(next(iter(_WORD.findall(tool.name.replace("_", " "))), ""), question)
+
+
+def _shares_term(name: str, question: Source) -> bool:
+    return not {*extract_terms(name.replace("_", " "))}.isdisjoint(extract_terms(question.text))
+
+
+def drop_placeholders(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments without optional ones whose value says that there is none: `/path/to/folder`, `<name>`."""
+    required = required_of(tool.schema)
+    return {name: value for name, value in arguments.items() if name in required or not _is_placeholder(value)}
+
+
+def _is_placeholder(value: object) -> bool:
+    return isinstance(value, str) and bool(_PLACEHOLDER.fullmatch(value.strip()))
+
+
+def _is_listed(value: object, schema: Any) -> bool:
+    if not isinstance(schema, Mapping):
+        return False
+    choices = schema.get("enum")
+    return (isinstance(choices, list) and value in choices) or ("default" in schema and schema["default"] == value)
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    if not isinstance(value, Mapping | list | tuple):
+        yield value
+        return
+    inside: Iterable[Any] = value.values() if isinstance(value, Mapping) else value
+    for one in inside:
+        yield from _leaves(one)
+
+
+def _stop_words() -> frozenset[str]:
+    return frozenset(STOP_WORDS.split())

@@ -1,0 +1,339 @@
+"""What a call is made of decides: whether it runs, is asked about, is announced only, or ends the calling."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from chat.scripted_app import backend_of
+from rkllm_chat.calls.formats import FORMATS
+from rkllm_chat.calls.model_families import find_family
+from rkllm_chat.chat.answer import Answer
+from rkllm_chat.chat.conversation import Conversation
+from rkllm_chat.chat.value_rules import REASONS
+from rkllm_chat.config.named_settings import make_settings
+from rkllm_chat.config.policy import Policy
+from rkllm_chat.core import i18n
+from rkllm_chat.core.events import Event, ReplyDiscarded
+from rkllm_chat.core.messages import Tool
+from rkllm_chat.core.protocols import ApprovalCallback, CallPosition, Consent, decline_all
+from rkllm_chat.tui.event_lines import describe_event
+from stage import Box, call_text, make_chat, take_turn
+
+
+class Office(Box):
+    """Has tools that read and tools that may change something, with required and optional arguments."""
+
+    TOOLS: Mapping[str, tuple[bool, str, str]] = {
+        "read_note": (True, "title", ""),
+        "list_events": (True, "date", ""),
+        "convert_units": (True, "value unit to", ""),
+        "list_folder": (True, "path", "pattern"),
+        "fetch": (False, "url", ""),  # its server does not say that it only reads
+        "find_contact": (True, "name", ""),
+        "add_event": (False, "title date time", ""),
+        "delete_note": (False, "title", ""),
+    }
+
+    def __init__(self, is_trusted: bool = False) -> None:
+        super().__init__({name: self._answer(name) for name in self.TOOLS})
+        self.is_trusted = is_trusted
+
+    @property
+    def tools(self) -> Sequence[Tool]:
+        return [
+            Tool(
+                name,
+                f"Does {name}.",
+                {
+                    "type": "object",
+                    "properties": {one: {} for one in f"{required} {optional}".split()},
+                    "required": required.split(),
+                },
+                "box",
+                read_only=reads,
+                trusted=self.is_trusted,
+            )
+            for name, (reads, required, optional) in self.TOOLS.items()
+        ]
+
+    def _answer(self, name: str) -> Any:
+        async def answer(**arguments: Any) -> str:
+            if "nowhere" in str(arguments):
+                raise ValueError("There is no such thing.")
+            return {"list_events": "09:30 Budget review; 14:00 Dentist", "list_folder": "a.txt b.txt"}.get(
+                name, f"{name} of {' '.join(map(str, arguments.values()))}: 98.6"
+            )
+
+        return answer
+
+
+class Asked:
+    """Approves or declines, and keeps what was asked."""
+
+    def __init__(self, consent: Consent) -> None:
+        self.consent, self.tools = consent, list[str]()
+
+    async def __call__(self, tool: Tool, _arguments: Mapping[str, Any], _position: CallPosition) -> Consent:
+        self.tools.append(tool.name)
+        return self.consent
+
+
+def open_office(
+    replies: Sequence[str], approve: ApprovalCallback = decline_all, **chosen: Any
+) -> tuple[Conversation, Office]:
+    box = Office()
+    return make_chat(replies, box, approve, **{"policy": Policy("all"), **chosen}), box
+
+
+def read(events: Sequence[Event]) -> Answer:
+    answer = Answer()
+    for event in events:
+        answer.add(event)
+    return answer
+
+
+NOTE, EVENTS = call_text("read_note", title="wifi"), call_text("list_events", date="2026-12-01")
+BUDGET = call_text("add_event", title="Budget review", date="2026-12-01", time="09:30")
+ON_THAT_DAY = "What is in my calendar on 2026-12-01?"
+
+
+@pytest.mark.parametrize(
+    ("question", "calls", "made", "reason"),
+    [
+        ("Read the note wifi.", [NOTE, call_text("find_contact", name="John Doe")], 1, "invented"),
+        ("wifiというメモを読んで。", [NOTE, call_text("find_contact", name="John Doe")], 1, "invented"),
+        ("Hello!", [call_text("find_contact", name="your_name")], 0, "invented"),
+        (
+            "What is 37 C in F?",
+            [
+                call_text("convert_units", value=37, unit="C", to="F"),
+                call_text("convert_units", value=98.6, unit="F", to="C"),
+            ],
+            1,
+            "circular",
+        ),
+        (ON_THAT_DAY, [EVENTS, BUDGET], 1, "unasked"),
+        (ON_THAT_DAY, [EVENTS, call_text("delete_note", title="Dentist")], 1, "unasked"),
+        # what is asked for goes on
+        ("Read the notes wifi and shopping.", [NOTE, call_text("read_note", title="shopping")], 2, ""),
+        ("Read the note wifi and delete it.", [NOTE, call_text("delete_note", title="wifi")], 2, ""),
+        (
+            "What do the files in docs say?",
+            [call_text("list_folder", path="docs"), call_text("read_note", title="a.txt")],
+            2,
+            "",
+        ),
+        ("Add Lunch with Tom on 9 Dec 2026, half past 12.", [call_text("find_contact", name="Tom")], 1, ""),
+        ("巴黎和伦敦的日程？", [call_text("read_note", title="Paris"), call_text("read_note", title="London")], 2, ""),
+        ("Who is Ana?", [call_text("find_contact", name="Ana Smith")], 1, ""),
+    ],
+)
+def test_the_values_of_a_call_decide_whether_the_model_answers_now(
+    question: str, calls: list[str], made: int, reason: str
+) -> None:
+    chat, box = open_office([*calls, "So it is."])
+    events = take_turn(chat, question)
+    discarded = [event for event in events if isinstance(event, ReplyDiscarded)]
+    assert (len(box.called), [one.reason for one in discarded]) == (made, [reason] if reason else [])
+    assert read(events).text == "So it is."
+    for one in discarded:
+        assert one.reason in REASONS and one.values in describe_event(one, i18n.load())
+    discarded_text = calls[-1] if reason else "\0"
+    assert all(discarded_text not in message.text for prompt in backend_of(chat).prompts for message in prompt)
+
+
+def test_what_the_user_has_said_is_not_looked_up_elsewhere() -> None:
+    chat, box = open_office(["Hello Clara.", call_text("find_contact", name="John Doe"), "Clara."])
+    take_turn(chat, "I am Clara.")
+    assert read(take_turn(chat, "What is my name?")).text == "Clara." and box.called == []
+
+
+def test_a_change_with_a_value_from_nowhere_is_asked_about_although_it_is_allowed() -> None:
+    made_up = call_text("add_event", title="Meeting with John", date="2023-04-15", time="14:00")
+    asked = Asked("no")
+    chat, box = open_office([made_up, "Fine."], asked)
+    take_turn(chat, "Add an event to my calendar.")
+    assert (asked.tools, box.called) == (["add_event"], [])
+    chat, box = open_office([made_up, "Never said.", "Never said."])
+    answer = read(take_turn(chat, "Add an event to my calendar."))
+    assert (answer.text, answer.end.answered_by, box.called) == ("Which title, date and time?", "result", [])
+    said = call_text("add_event", title="Lunch with Tom", date="2026-12-09", time="12:30")
+    chat.backend.replies[1:] = backend_of(make_chat([said, "Added."])).replies  # type: ignore[attr-defined]
+    assert read(take_turn(chat, "Lunch with Tom on 2026-12-09 at 12:30")).text == "Added."
+    assert [name for name, _ in box.called] == ["add_event"]
+
+
+def test_a_repeated_read_is_no_question_of_permission_and_no_result() -> None:
+    one, other = call_text("read_note", title="wifi"), call_text("read_note", title="shopping")
+    for approve in (decline_all, asked := Asked("no")):
+        todo = call_text("read_note", title="todo")
+        chat, box = open_office([one, other, one + todo, "All of it."], approve)
+        answer = read(take_turn(chat, "Read wifi, shopping and todo."))
+        assert [result.status for result in answer.results] == ["completed"] * 3 and answer.text == "All of it."
+        assert "already made" in backend_of(chat).prompts[-1][-1].text
+        chat, box = open_office([one, other, one, "Both."], approve)
+        assert read(take_turn(chat, "Read wifi and shopping.")).text == "Both." and len(box.called) == 2
+    assert asked.tools == []
+
+
+def test_what_a_failed_call_has_made_up_is_left_out_once() -> None:
+    chat, box = open_office([call_text("list_folder", path="docs", pattern="nowhere"), "There."])
+    assert read(take_turn(chat, "What is in docs?")).text == "There."
+    assert [arguments for _, arguments in box.called] == [{"path": "docs", "pattern": "nowhere"}, {"path": "docs"}]
+    chat, box = open_office([call_text("list_folder", path="docs", pattern="/path/to/folder"), "There."])
+    take_turn(chat, "What is in docs?")
+    assert [arguments for _, arguments in box.called] == [{"path": "docs"}]
+
+
+def test_an_unknown_name_with_the_parameters_of_one_tool_names_it_alone() -> None:
+    chat, _ = open_office([call_text("read_rename", value=3, unit="C", to="F"), "Sorry."])
+    take_turn(chat, "3 C in F?")
+    assert "Did you mean convert_units?" in backend_of(chat).prompts[1][-1].text
+
+
+@pytest.mark.parametrize(
+    ("question", "sentence"),
+    [
+        ("Who is nowhere man?", "The tool failed. Say in one sentence that it failed, and why."),
+        ("「nowhere」さんの連絡先は？", "ツールは失敗しました。失敗したことと、その理由を一文で答えてください。"),
+        ("nowhere 的联系方式是什么？", "工具调用失败了。请用一句话说明它失败了，以及原因。"),
+    ],
+)
+def test_a_failed_call_is_said_to_have_failed_in_the_language_of_the_question(question: str, sentence: str) -> None:
+    call = call_text("find_contact", name="nowhere man")
+    chat, _ = open_office([call, call, "It failed.", "Yes."])
+    assert read(take_turn(chat, question)).text == "It failed."
+    asking = backend_of(chat).prompts[-1]
+    assert asking[-1].text.endswith(sentence) and "in your own words" not in asking[-1].text
+    take_turn(chat, "Really?")
+    assert backend_of(chat).prompts[-1][: len(asking)] == asking  # what the engine has evaluated stays
+
+
+@pytest.mark.parametrize("empty", ["```", "```json\n```", "**", "`` ``\n", "~~~\n~~~"])
+def test_a_reply_without_a_word_is_empty(empty: str) -> None:
+    chat, _ = open_office([NOTE, empty, "It is tulip."])
+    assert read(take_turn(chat, "Read the note wifi.")).end.answered_by == "forced"
+
+
+WIFI = {"title": "wifi"}
+
+
+@pytest.mark.parametrize(
+    ("announcement", "is_read"),
+    [
+        ("To read it, you can use the `read_note` function.", False),
+        ("You can call read_note to get it.", False),
+        ('Here it is:\n```python\nread_note(title="wifi")\n```\nThis reads it.', True),
+        ("Use this object:\n```\n{ name: \"read_note\", arguments: { title: 'wifi' } }\n```\nand see.", True),
+        ("{'name': 'read_note', 'arguments': {'title': 'wifi'}} is what you need.", True),
+        ('Call it so:\n```json\n{"name": "read_note", "arguments": {"title": "wifi"}}\n```\nThis reads it.', True),
+    ],
+)
+def test_an_announced_call_is_made_and_kept_instead_of_the_sentence(announcement: str, is_read: bool) -> None:
+    forced = [] if is_read else [NOTE]
+    chat, box = open_office([announcement, *forced, "It is tulip.", "Bye."])
+    answer = read(take_turn(chat, "What does the note wifi say?"))
+    assert (box.called, answer.text, answer.suggested) == ([("read_note", WIFI)], "It is tulip.", [])
+    take_turn(chat, "Thanks.")
+    said = [message.text for message in backend_of(chat).prompts[-1]]
+    assert announcement not in said and any("read_note" in text and "[TOOL_CALL]" in text for text in said[2:])
+
+
+@pytest.mark.parametrize(
+    ("question", "reply", "call"),
+    [
+        ("When is http://127.0.0.1/museum.html open?", "I cannot access the internet.", ("fetch", "url")),
+        ("What is in /data/docs.d?", "I don't have access to your files.", ("list_folder", "path")),
+        ("What is planned on 2026-12-01?", "```sql\nSELECT * FROM events\n```", ("list_events", "date")),
+    ],
+)
+def test_a_refusal_is_no_answer_where_a_tool_takes_a_value_of_the_question(
+    question: str, reply: str, call: tuple[str, str]
+) -> None:
+    value = next(word for word in question.rstrip("?").split() if any(map(str.isdigit, word)) or "/" in word)
+    chat, box = open_office([reply, call_text(call[0], **{call[1]: value}), "So it is."])
+    assert read(take_turn(chat, question)).text == "So it is."
+    assert box.called == [(call[0], {call[1]: value})]
+
+
+@pytest.mark.parametrize(
+    ("question", "reply", "offered"),
+    [
+        ("What can you do?", "I have read_note, list_events and find_contact.", None),
+        ("Do you know water?", "I would fetch water if I could.", None),
+        ("How does read_note work?", "read_note reads a note by its title.", call_text("read_note", title="groceries")),
+        ("How do I remove a note?", "Use delete_note.", call_text("delete_note", title="groceries")),
+    ],
+)
+def test_an_answer_about_tools_stays_one_and_nothing_made_up_runs(
+    question: str, reply: str, offered: str | None
+) -> None:
+    chat, box = open_office([reply, *filter(None, [offered])])
+    answer = read(take_turn(chat, question))
+    assert (answer.text, box.called) == (reply, [])
+    assert [call.arguments for call in answer.suggested] == ([{"title": "groceries"}] if offered else [])
+
+
+def test_a_question_that_clearly_means_one_tool_has_its_call_forced_where_that_was_measured() -> None:
+    convert = call_text("convert_units", value=3, unit="km", to="miles")
+    for profile, called in (("qwen2.5", ["convert_units"]), ("default", [])):
+        chat, box = open_office(["About 2.", convert, "98.6 miles."], prompt_profile=profile)
+        take_turn(chat, "Convert 3 km to miles: what units?")
+        assert [name for name, _ in box.called] == called
+        chat, box = open_office(["It is fine.", call_text("read_note", title="wifi")], prompt_profile=profile)
+        assert read(take_turn(chat, "Write a poem on conversion of units.")).text == "It is fine." and box.called == []
+
+
+def test_what_the_question_names_and_nobody_looked_up_is_looked_up_where_that_was_measured() -> None:
+    question, first = 'What do the notes wifi and "Lima" say?', call_text("read_note", title="wifi")
+    second, other = call_text("read_note", title="Lima"), call_text("read_note", title="x")
+    for again in (first, "The wifi has 98.6."):
+        chat, box = open_office([first, again, second, "Both have 98.6."], prompt_profile="qwen2.5")
+        assert read(take_turn(chat, question)).text == "Both have 98.6." and len(box.called) == 2
+    chat, box = open_office([first, first, other, "It has 98.6."], prompt_profile="qwen2.5")
+    assert read(take_turn(chat, question)).text == "It has 98.6." and len(box.called) == 1
+
+
+def test_an_answer_without_a_word_of_its_results_is_asked_for_once_more_where_that_was_measured() -> None:
+    replies = [NOTE, "Thank you for the information!", "It is 98.6."]
+    chat, _ = open_office(replies, prompt_profile="qwen2.5")
+    events = take_turn(chat, "Read the note wifi.")
+    assert read(events).text == "It is 98.6." and ReplyDiscarded(reason="unrelated") in events
+    assert "Thank you" not in str(backend_of(chat).prompts)
+
+
+MODELS = ("qwen3-4b", "llama-3.2-3b-instruct", "gemma-3-4b-it", "granite-3.3-2b-instruct", "smollm3-3b", "gpt-oss-20b")
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_the_rules_hold_for_every_family(model: str) -> None:
+    family = find_family([model])
+    write = FORMATS[family.preferred_format].render_call
+    note, john = write("read_note", WIFI), write("find_contact", {"name": "John Doe"})
+    event = write("add_event", {"title": "Meeting with John", "date": "2023-04-15", "time": "14:00"})
+
+    def run(question: str, *replies: str) -> tuple[list[str], str]:
+        chat, box = open_office(replies)
+        chat.backend.family = family
+        text = read(take_turn(chat, question)).text
+        return [name for name, _ in box.called], text
+
+    assert run("What does wifi say?", "You can use the `read_note` tool.", note, "Tulip.") == (["read_note"], "Tulip.")
+    assert run("What does wifi say?", note, john, "Tulip.") == (["read_note"], "Tulip.")
+    assert run("What does wifi say?", note, note, "```", "Tulip.") == (["read_note"], "Tulip.")
+    assert run("Add an event.", event) == ([], "Which title, date and time?")
+
+
+def test_calls_are_generated_as_they_were_measured_unless_a_temperature_is_set() -> None:
+    def temperature(profile: str, box: Box, **values: float) -> float | None:
+        chat = Conversation(backend_of(make_chat([])), box, make_settings(values, "a test"), i18n.load())
+        chat.settings = replace(chat.settings, prompt_profile=profile)
+        return chat.generation.temperature
+
+    assert [temperature(name, Office()) for name in ("qwen2.5", "default")] == [0.0, 0.1]
+    assert temperature("qwen2.5", Office(), temperature=0.8) == 0.8
+    assert temperature("qwen2.5", Box({})) is None  # words of a chat without tools: as the model's file says
