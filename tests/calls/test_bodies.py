@@ -106,6 +106,30 @@ def test_a_damaged_head_of_a_call_is_read_or_told_and_leaves_no_text(form: str, 
         assert (found.call.name, found.call.arguments) == ("get_weather", {"city": "Oslo"})
 
 
+def test_a_block_without_a_tool_is_told_only_if_nothing_else_is_in_the_reply() -> None:
+    block = "<tool_call>the weather</tool_call>"
+    assert [type(one) for one in scan("hermes", block)] == [CallUnreadable]
+    assert [type(one) for one in scan("hermes", f"So it is written:\n{block}")] == [Text]
+    assert [type(one) for one in scan("hermes", f"{block} is how it is written.")] == [Text]
+
+
+def test_a_mark_of_two_formats_holds_the_bodies_of_both_with_any_tool() -> None:
+    rows = ("mistral", "mistral-args")
+    for body in ('[{"name": "other", "arguments": {"x": 1}}]', 'other[ARGS]{"x": 1}'):
+        for accepted in (rows, rows[::-1]):
+            scanner = make_scanner("json", accepted, TOOLS)
+            (found,) = scanner.feed(f"[TOOL_CALLS]{body}") + scanner.close(True)
+            assert isinstance(found, CallFound) and found.call == ToolCall("other", {"x": 1})
+
+
+@pytest.mark.parametrize(("end", "kind"), [("", CallFound), ("</think>", CallUnreadable)])
+def test_only_a_call_in_a_thought_that_is_never_closed_is_meant(end: str, kind: type) -> None:
+    call = "<tool_call>\n<function=get_weather>\n<parameter=city>\nOslo\n</parameter>\n</function>\n</tool_call>"
+    scanner = make_scanner("qwen3-coder", ("qwen3-coder",), TOOLS)
+    *_thought, found = scanner.feed(f"<think>I look.\n{call}{end}") + scanner.close(True)
+    assert isinstance(found, kind)
+
+
 DEFINITION = '{"name": "get_weather", "description": "The weather", "parameters": {"type": "object", "properties": {}}}'
 
 

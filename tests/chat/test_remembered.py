@@ -30,6 +30,7 @@ def test_a_missing_brace_is_added_only_to_a_reply_that_ended_by_itself(hit_limit
         (f"User: Is it quiet?\nAssistant: {LOOK}", False),
         (f"User: Is it quiet?\nI do not know.\nAssistant: {LOOK}", False),
         (f"Assistant: Well.\nAssistant: {LOOK}", True),
+        (f"User: Is it quiet?\nAssistant: {LOOK}\nAssistant: {SEE}", False),
     ],
 )
 def test_a_call_behind_a_role_is_quoted_only_if_another_role_has_spoken(reply: str, runs: bool) -> None:
