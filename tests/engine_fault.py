@@ -13,6 +13,7 @@ from functools import cache
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -39,6 +40,30 @@ def find_engine_fault() -> str:
         except ModelError as error:
             return str(error)
     return ""
+
+
+def has_extra_buffers() -> bool:
+    """Whether llama.cpp runs here with extra buffers, on which a build that fails with AMX dies."""
+    from rkllm_chat.backends.llama.trial_load import try_build
+
+    return bool(find_engine_fault()) or try_build("", 1, 0).extra_buffers
+
+
+def open_bare_llama(path: str, **options: Any) -> Any:
+    """Return llama-cpp-python's own class for a model, with which ours is compared, without what fails here."""
+    import llama_cpp
+
+    class BareLlama(llama_cpp.Llama):  # type: ignore[misc]
+        @property
+        def model_params(self) -> Any:  # its constructor has no argument for it
+            self._params.use_extra_bufts = has_extra_buffers()
+            return self._params
+
+        @model_params.setter
+        def model_params(self, params: Any) -> None:
+            self._params = params
+
+    return BareLlama(path, verbose=False, **options)
 
 
 def stop_without(fault: str) -> None:

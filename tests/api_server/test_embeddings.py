@@ -22,6 +22,7 @@ from altered import with_pooling
 from api_server.conftest import Connect, ConnectOllama
 from api_server.test_limits import post, status_of
 from embedding_models import write_bert
+from engine_fault import open_bare_llama
 from mcp_servers.serving import Served
 
 StartApi = Callable[..., Served]
@@ -45,7 +46,7 @@ def write_embedder(shipped_model: Path, tmp_path: Path) -> Callable[[int], str]:
 def embed_directly(path: str, texts: Sequence[str], batch_tokens: int = 2048) -> Any:
     """Return the normalized embeddings of llama-cpp-python's own class."""
     options: Any = {"n_ctx": 0, "n_batch": batch_tokens, "n_ubatch": batch_tokens, "flash_attn": True}
-    model = llama_cpp.Llama(path, embedding=True, verbose=False, **options)
+    model = open_bare_llama(path, embedding=True, **options)
     vectors = numpy.array([model.embed(text, normalize=True) for text in texts])
     model.close()
     return vectors
@@ -246,7 +247,7 @@ def test_the_npu_gives_the_last_hidden_state(
 
     text, texts = chat(), ["The tide is high.", "word " * 350, "The tide is high today."]
     options: Any = {"n_ctx": 0, "n_batch": 256, "n_ubatch": 256, "pooling_type": llama_cpp.LLAMA_POOLING_TYPE_NONE}
-    model = llama_cpp.Llama(str(shipped_model), embedding=True, verbose=False, **options)
+    model = open_bare_llama(str(shipped_model), embedding=True, **options)
     short = numpy.array([model.embed(texts[index], normalize=True)[-1] for index in (0, 2)])
     count = sum(len(model.tokenize(one.encode())) for one in texts)
     model.close()

@@ -15,6 +15,7 @@ import pytest
 from llama_cpp import mtmd_cpp
 
 from backends.openai.talks import reply_of
+from engine_fault import open_bare_llama
 from rkllm_chat.backends import open_backend
 from rkllm_chat.backends.llama.backend import LlamaBackend
 from rkllm_chat.backends.llama.media_projector import MediaProjector
@@ -246,7 +247,7 @@ def test_the_program_shows_a_picture_to_a_model(model: Path, program: Callable[.
 
 def write_through_mtmd(model: Path, prompt: str, picture: Path, max_tokens: int) -> str:
     """Return the greedy reply of `mtmd_helper_eval_chunks` to a prompt with the library's own marker."""
-    engine = llama_cpp.Llama(str(model), n_ctx=2048, n_batch=512, verbose=False)
+    engine = open_bare_llama(str(model), n_ctx=2048, n_batch=512)
     projector = str(model.with_name("mmproj-tiny-VL-F16.gguf")).encode()
     context = mtmd_cpp.mtmd_init_from_file(projector, engine.model, mtmd_cpp.mtmd_context_params_default())
     bitmap = mtmd_cpp.mtmd_helper_bitmap_init_from_file(context, str(picture).encode(), False)

@@ -29,7 +29,10 @@ def build_runtime(family: str, folder: Path, release: str = "", *, with_llama: b
     if not with_llama:
         return compile_library(family, folder, release, *SOURCES, "model_fixed.c")
     engine = find_engine()
-    options = ("-I", str(find_headers()), "-L", str(engine), f"-Wl,-rpath,{engine}", "-lllama")
+    from engine_fault import has_extra_buffers
+
+    buffers = f"-DEXTRA_BUFFERS={int(has_extra_buffers())}"
+    options = (buffers, "-I", str(find_headers()), "-L", str(engine), f"-Wl,-rpath,{engine}", "-lllama")
     return compile_library(family, folder, release, *SOURCES, "model.c", options=options)
 
 

@@ -19,6 +19,7 @@ bool model_load(Model* model, const char* path) {
     llama_log_set(drop_line, NULL);
     llama_backend_init();
     struct llama_model_params params = llama_model_default_params();
+    params.use_extra_bufts = EXTRA_BUFFERS;
     params.n_gpu_layers = 0;
     model->weights = llama_model_load_from_file(path, params);
     if (!model->weights) return false;
