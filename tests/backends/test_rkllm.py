@@ -25,6 +25,7 @@ from rkllm_chat.backends.rkllm.options import choose_history, make_fixed_options
 from rkllm_chat.backends.rkllm.worker_client import WorkerClient
 from rkllm_chat.config.settings import Generation, Settings
 from rkllm_chat.config.settings import Rkllm as RkllmSettings
+from rkllm_chat.config.trust_rules import Origin
 from rkllm_chat.core import i18n as language
 from rkllm_chat.core.errors import ChatError, ConfigError, GenerationError, ModelError
 from rkllm_chat.core.events import Event, Notice, Reading, Sentence, Text, TurnEnded, Usage
@@ -170,7 +171,8 @@ def test_other_sampling_reloads_only_older_releases(family: str, open_npu: Open,
 def test_notices_are_in_the_current_language(open_npu: Open, run: Run) -> None:
     chat = chat_with(open_npu("F"))
     chat.words.set_language("zh")
-    chat.settings = replace(chat.settings, generation=replace(GREEDY, temperature=0.7))
+    origins = {"generation.temperature": Origin.USER}  # else it is that of the profile while tools are listed
+    chat.settings = replace(chat.settings, generation=replace(GREEDY, temperature=0.7), origins=origins)
     (turn,) = run(talk(chat, "Hello!"))
     assert turn[0] == Notice(language.load("zh")("npu.reloaded"))
 
