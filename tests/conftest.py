@@ -136,7 +136,7 @@ def environment(tmp_path: Path, request: pytest.FixtureRequest) -> dict[str, str
     home.mkdir()
     if request.node.get_closest_marker("model") and STATE.is_dir():  # else each test tries it for 0.7 s of CPU
         shutil.copytree(STATE, home / ".local/state")
-    inherited = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", SANDBOX)
+    inherited = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "LLAMA_CPP_LIB_PATH", SANDBOX)
     kept = {name: os.environ[name] for name in inherited if name in os.environ}
     own = {"HOME": str(home), "LANG": "C.UTF-8", "TERM": "xterm"}
     return {**kept, **own, "RKLLM_CHAT_TRUST_PROJECT": "1"}  # what a test writes into its folder is its user's own

@@ -18,6 +18,7 @@ from typing import Any
 import openai
 import pytest
 
+from embedding_models import write_bert
 from llama_faults.build import build_dying_llama, build_faulty_llama
 from mcp_servers.serving import serve
 from rkllm_chat.backends.llama.processor import explain_illegal_instruction
@@ -38,6 +39,12 @@ LIBRARY = """
 from rkllm_chat import Chat
 with Chat.sync() as chat:
     print(chat.ask("Hello!").text)
+"""
+TRIAL = """
+import sys
+from pathlib import Path
+from rkllm_chat.backends.llama.trial_load import EngineParameters, try_model
+print(try_model(Path(sys.argv[1]), EngineParameters()))
 """
 ENGINE = """
 from rkllm_chat.backends.llama.engine import load_engine
@@ -77,6 +84,22 @@ def test_a_faulty_build_answers_without_extra_buffers_and_says_so_once(
     (library.parent / "libggml-cpu.so").unlink()  # another build is tried and told again
     (library.parent / "libggml-cpu.so").symlink_to(library.parent / "libggml.so")
     assert NOTICE in program(*ASKED).stderr
+
+
+def test_a_model_whose_context_is_small_is_tried_with_several_tokens(
+    install: Callable[..., Path], environment: dict[str, str], tmp_path: Path
+) -> None:
+    install()
+    model = write_bert(tmp_path / "bert.gguf")
+    done = subprocess.run(
+        [sys.executable, "-c", TRIAL, str(model)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    )
+    assert done.stdout == "Trial(extra_buffers=False, problem='')\n"
 
 
 @dataclass

@@ -64,9 +64,9 @@ async def _use(path: Path, projector: str, parameters: dict[str, Any], extra_buf
     signal.setitimer(signal.ITIMER_VIRTUAL, _TOKENIZE_S)
     backend.tokenize(_SAMPLE)
     signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-    text = _WORD
-    while len(backend.tokenize(text)) < _PROMPT_TOKENS and len(text) < _MAX_CHARACTERS:
-        text += text
+    text, most = _WORD, min(backend.context_tokens, backend.header.get_number("context_length") or _MAX_CHARACTERS) // 4
+    while len(backend.tokenize(text)) < min(_PROMPT_TOKENS, most) and len(text) < _MAX_CHARACTERS:
+        text += text  # twice as long: half of a small context is left to the template and the reply
     problems: list[str] = []
     for stream in (backend.stream([Message("user", text)], Generation(max_tokens=2)), backend.embed([text])):
         try:
