@@ -152,14 +152,18 @@ def find_named_tools(reply: str, shown: Mapping[str, Tool]) -> list[Tool]:
     return named if len(named) <= _MAX_NAMED else []
 
 
+def is_refusal(reply: str) -> bool:
+    """Return whether a reply says that the model cannot, or shows code in place of what it would give."""
+    return bool(_REFUSAL.search(reply) or _CODE_ANSWER.search(reply))
+
+
 def find_refused_tools(reply: str, question: str, shown: Mapping[str, Tool], is_forced: bool = False) -> list[Tool]:
     """Return the tools that take a value of the question: an address, the name of a file, a date.
 
     For a reply that says that the model cannot, or that shows code in place of what it would give. If `is_forced`, for
     any other too those that take an address or a file: what is in it, no model knows.
     """
-    is_refusal = _REFUSAL.search(reply) or _CODE_ANSWER.search(reply)
-    forms = _FORMS if is_refusal else _FORMS_OF_PLACES if is_forced else {}
+    forms = _FORMS if is_refusal(reply) else _FORMS_OF_PLACES if is_forced else {}
     return [tool for tool in shown.values() if _takes_value_of(tool, question, forms)]
 
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 from ..backends.base import PromptRenderer, PromptReplacer
-from ..calls.described_calls import find_named_tools, find_refused_tools
+from ..calls.described_calls import find_named_tools, find_refused_tools, is_refusal
+from ..calls.formats import FORMATS
 from ..calls.grammar import CallGrammar, NoCalls, build_call_grammar, forbid_calls, require_call
 from ..calls.model_families import make_scanner
 from ..calls.scanner import Scanner
@@ -26,7 +27,7 @@ from ..core.protocols import Toolbox
 from ..prompt.budget import ANSWER_FRACTION, FIRST_TURN_FRACTION, NEXT_QUESTION_FRACTION, find_last_turn, find_turns
 from ..prompt.compose import compose_flat_prompt, compose_native_prompt, compose_prompt, render_result_message
 from ..prompt.result_pages import Fits
-from ..prompt.tool_ranking import ToolIndex, find_sure_tool
+from ..prompt.tool_ranking import ToolIndex, find_sure_tool, rank_tools
 from ..prompt.untrusted_text import neutralize_line
 from ..storage.session_records import ContextTrimmed
 from .builtin_tools import DESCRIBE_TOOL, MORE_TOOL, ResultPager, ToolboxWithLocalTool, answer_describe_call
@@ -35,6 +36,8 @@ from .result_budget import ResultBudget, make_result_budget
 from .tool_selection import find_signatures, select_catalogue, select_tool_lines, select_tool_signatures
 from .value_rules import may_write
 
+_MAX_REFUSED = 3
+"""How many likely tools a reply that refuses may be made to call."""
 PromptForm = Literal["chat", "call", "answer", "flat"]
 """What the model is to do: continue, write a call in place of its last reply, answer without calls, or answer from the
 question and the results alone."""
@@ -84,12 +87,22 @@ def find_meant_tools(chat: Conversation, reply: str) -> tuple[list[Tool], bool]:
     meant = named = find_named_tools(reply, shown)
     if not named:
         is_forced = chat.profile.forces_calls
-        sure = find_sure_tool(ToolIndex(shown.values()), question, chat.tool_usage.counts) if is_forced else None
+        index, counts = ToolIndex(shown.values()), chat.tool_usage.counts
+        sure = find_sure_tool(index, question, counts) if is_forced else None
         meant = find_refused_tools(reply, question, shown, is_forced) or ([sure] if sure else [])
+        if is_forced and not meant and is_refusal(reply):
+            meant = rank_tools(index, question, counts)[:_MAX_REFUSED]
         meant = [tool for tool in meant if not may_write(tool)]
     can_force = chat.backend.supports_grammar and chat.settings.constrained
     is_possible = not chat.backend.native_tools and (can_force or _name_tools(chat, meant))
     return (meant, bool(named)) if is_possible else ([], False)
+
+
+def write_call(chat: Conversation, name: str, arguments: Mapping[str, Any]) -> str:
+    """Write a call as the model would: families that leave the markers out imitate their letters wrongly."""
+    if chat.profile.writes_unmarked:
+        return json.dumps({"name": name, "arguments": arguments}, ensure_ascii=False, default=str)
+    return FORMATS[chat.call_format].render_call(name, arguments)
 
 
 def _name_tools(chat: Conversation, tools: Sequence[Tool]) -> str:

@@ -16,7 +16,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Literal
 
-from ..calls.formats import FORMATS
 from ..calls.tool_names import shown_name
 from ..core.errors import ChatError, ContextOverflowError, GenerationError
 from ..core.events import (
@@ -48,6 +47,7 @@ from .context import (
     list_answer_forms,
     make_reply_scanner,
     native_tools_of,
+    write_call,
 )
 from .conversation import Conversation
 from .event_stream import Emit, stream_events
@@ -209,8 +209,7 @@ class Turn:
         accepted = accepted or await calls.offer(described, must_ask=True)
         if accepted:
             chat.history[-1] = replace(chat.history[-1], reply_kind="discarded")
-            call_format = FORMATS[chat.call_format]
-            written = call_format.render_call(shown_name(accepted.tool, chat.toolbox.tools), accepted.call.arguments)
+            written = write_call(chat, shown_name(accepted.tool, chat.toolbox.tools), accepted.call.arguments)
             chat.history.append(Message("assistant", written))
             await emit(CallFound(accepted.call, written))
 

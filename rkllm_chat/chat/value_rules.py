@@ -69,6 +69,8 @@ _PLACEHOLDER = re.compile(
     re.IGNORECASE,
 )
 """What models write into an argument that is not given."""
+_CODE = re.compile(r"[A-Z]{2,5}|[A-Z][A-Za-z_]+(?:/[A-Z][A-Za-z_]+)+|.{1,3}")
+"""A code, an abbreviation, or a time zone: the translation of a name in the question."""
 _READING_VERBS = (
     *(
         "calculate",
@@ -343,9 +345,10 @@ def _is_made_up(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence, is
         return True
     is_about_user = evidence.has_earlier_turns and not _FIRST_PERSON.isdisjoint(evidence.question.words)
     is_foreign = bool(CJK_RUN.search(evidence.question.text))
-    return (is_about_user or is_strict) and not (
-        is_foreign or any(map(evidence.known.has_part, values)) or _shares_term(tool.name, evidence.question)
-    )
+    if is_foreign or any(map(evidence.known.has_part, values)) or not (is_about_user or is_strict):
+        return False
+    may_be_translated = not is_strict or all(_CODE.fullmatch(str(value)) for value in values)
+    return not (may_be_translated and _shares_term(tool.name, evidence.question))
 
 
 def _is_translated(tool: Tool, of_tool: Sequence[ToolResult], evidence: Evidence) -> bool:
