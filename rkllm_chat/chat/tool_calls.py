@@ -340,8 +340,11 @@ class ReplyCalls:
         """Return whether the value rules hold for a tool.
 
         Not for the program's own, nor for what a client of the API runs, nor for the model of a service, which is
-        larger than those that they were measured with.
+        larger than those that they were measured with. Nor with `approve = "all"`, by which a user takes the calls as
+        they come; `allow` says of a tool that it may run, not what with.
         """
+        if self._chat.settings.policy.approve == "all":
+            return False
         return bool(tool.server) and not (self._chat.is_run_by_client(tool) or self._chat.backend.native_tools)
 
     @property

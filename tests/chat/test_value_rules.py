@@ -86,7 +86,7 @@ def open_office(
     replies: Sequence[str], approve: ApprovalCallback = decline_all, **chosen: Any
 ) -> tuple[Conversation, Office]:
     box = Office()
-    return make_chat(replies, box, approve, **{"policy": Policy("all"), **chosen}), box
+    return make_chat(replies, box, approve, **{"policy": Policy(allow=("*",)), **chosen}), box
 
 
 def read(events: Sequence[Event]) -> Answer:
@@ -165,6 +165,13 @@ def test_a_change_with_a_value_from_nowhere_is_asked_about_although_it_is_allowe
     chat.backend.replies[1:] = backend_of(make_chat([said, "Added."])).replies  # type: ignore[attr-defined]
     assert read(take_turn(chat, "Lunch with Tom on 2026-12-09 at 12:30")).text == "Added."
     assert [name for name, _ in box.called] == ["add_event"]
+
+
+def test_with_approve_all_the_calls_run_as_they_come() -> None:
+    made_up = call_text("add_event", title="Meeting with John", date="2023-04-15", time="14:00")
+    chat, box = open_office([made_up, call_text("read_note", title="other"), "Done."], policy=Policy("all"))
+    assert read(take_turn(chat, "Do what is needed.")).text == "Done."
+    assert [name for name, _ in box.called] == ["add_event", "read_note"]
 
 
 def test_a_repeated_read_is_no_question_of_permission_and_no_result() -> None:
