@@ -69,7 +69,11 @@ def test_where_there_can_be_no_sandbox_on_refuses_and_auto_does_without(
     assert stage.try_out(["read", "~/.ssh/id_ed25519"]) == [f"ok {SECRET}"]
 
 
-@pytest.mark.parametrize(("ends", "is_named"), [("exit 3", True), ("kill -KILL $$", False)], ids=["exit", "kill"])
+@pytest.mark.parametrize(
+    ("ends", "is_named"),
+    [("echo 'x: Read-only file system' >&2; exit 3", True), ("exit 3", False), ("kill -KILL $$", False)],
+    ids=["denied", "exit", "kill"],
+)
 def test_a_server_that_was_killed_is_not_said_to_lack_rights(ends: str, is_named: bool, tmp_path: Path) -> None:
     async def fail_to_open() -> str:
         server = ServerConfig("probe", command="sh", args=("-c", ends), sandbox="on")

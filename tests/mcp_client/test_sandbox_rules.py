@@ -190,9 +190,9 @@ def test_the_approval_names_the_variables_that_are_passed(monkeypatch: pytest.Mo
     ("words", "hint"),
     [
         ("invalid peer certificate: UnknownIssuer", "SSL_CERT_FILE"),
-        ("getaddrinfo EAI_AGAIN registry.example.org", "HTTPS_PROXY"),
+        ("getaddrinfo EAI_AGAIN registry.example.org", "It ran in a sandbox without a network"),
         ("407 Proxy Authentication Required", "NO_PROXY"),
-        ("something else", "sandbox"),
+        ("something else", "Run its command in a shell"),
     ],
 )
 def test_a_server_that_ends_by_the_network_has_a_hint_about_it(words: str, hint: str, stage: Stage) -> None:

@@ -49,7 +49,6 @@ FOUND = [
 ]
 NEAR = [  # no topic has all these words: one weak word is no answer
     ("en", "forget what I said earlier", "It forgets the beginning. How do I get a larger context?"),
-    ("en", "cpu threads", "[rkllm]: cpus (docs/settings.md)"),
     ("en", "server crashed during a call", "What happens when (docs/servers.md)"),
 ]
 
