@@ -14,13 +14,18 @@ def main() -> int:
         from .core.windows import WINDOWS_NOTICE
 
         sys.exit(WINDOWS_NOTICE)
-    from .cli import json_commands
+    try:
+        from .cli import json_commands
 
-    if sys.argv[1:2] and sys.argv[1] in json_commands.SUMMARIES:
-        json_commands.main(sys.argv[1:])
-    from .cli.main import main as run_command_line
+        if sys.argv[1:2] and sys.argv[1] in json_commands.SUMMARIES:
+            json_commands.main(sys.argv[1:])
+        from .cli.main import main as run_command_line
 
-    return run_command_line()
+        return run_command_line()
+    except ModuleNotFoundError as error:  # in a checkout that is not installed
+        from .cli.before_install import explain_missing
+
+        return explain_missing(error, sys.argv[1:])
 
 
 if __name__ == "__main__":

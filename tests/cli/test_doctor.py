@@ -103,6 +103,30 @@ def write(tree: Path, name: str, data: Data) -> None:
         path.write_bytes(data.encode() if isinstance(data, str) else data)
 
 
+@pytest.mark.parametrize(("path", "state"), [(os.environ["PATH"], "ok"), ("/nonexistent", "wrong")])
+def test_a_checkout_that_is_not_installed_says_what_installing_needs(path: str, state: str, tmp_path: Path) -> None:
+    """Nothing but the standard library is there: a new user has not waited for llama.cpp yet."""
+    environment = {"HOME": str(tmp_path), "PATH": path}
+    command = [sys.executable, "-S", "-m", "rkllm_chat"]  # -S: without the installed packages
+    done = subprocess.run(
+        [*command, "doctor"],
+        cwd=TREES.parents[1],
+        env=environment,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=30,
+        check=False,
+    )
+    rows = {line[6:16].strip(): line[:6].strip() for line in done.stdout.splitlines() if line[:1] != " "}
+    assert rows.keys() == {"packages", "Python", "pip", "compiler", "memory", "disk"}
+    assert rows["compiler"] == state and done.returncode == int("wrong" in rows.values())
+    assert done.stderr == ""
+    done = subprocess.run(
+        command, cwd=TREES.parents[1], env=environment, capture_output=True, encoding="utf-8", timeout=30, check=False
+    )
+    assert done.returncode == 5 and "pip install ." in done.stderr and "Traceback" not in done.stderr
+
+
 def test_a_board_in_good_order_is_reported_line_by_line(program: Run) -> None:
     config = str(TREES / "rock5b" / BOARD_CONFIG)
     done = program("doctor", "--root", str(TREES / "rock5b"), "--config", config)
