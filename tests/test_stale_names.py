@@ -24,6 +24,8 @@ NOT_OURS = {
     *("rkllm_NAME", "rknn_NAME", "rkllm_chat.KIND", "commands.NAME", "ID.torn", "ID.media"),
     *("TokenStorage", "apply_chat_template", "preexec_fn", "engine.n_tokens", "Llama.generate"),  # of libraries
     *("multimodal_model_demo", "num_ctx", "tool_request"),  # of other programs, of model text
+    *("auth_type", "allowed_tools", "disabled_tools", "mcpSettings.allowedDomains", "mcp__NAME__TOOL", "NAME_TOOL"),
+    *("default_api.get_time", "default_api.f", "ID.state", "_tile_loadconfig"),
     "call_end",  # a group of a regular expression
 }
 

@@ -30,6 +30,7 @@ from ..core.thread_end import run_to_end
 from ..core.version import __version__
 from ..mcp_client.toolbox import Toolbox
 from ..mcp_servers.http import Guard, list_allowed_hosts, serve_app
+from ..mcp_servers.http_limits import HalfClosingProtocol
 from ..storage.media import MediaStore
 from . import Limits
 from .body_limits import MAX_BODY_BYTES, find_max_characters
@@ -501,4 +502,4 @@ async def serve_api(
     app: ASGIApp = Guard(server.make_app(), names, token, _render_refusal, limits.origins, [HEALTH])
     if limits.origins:
         app = CORSMiddleware(app, limits.origins, allow_methods=["*"], allow_headers=["*"], expose_headers=["*"])
-    return await serve_app(app, listener, server.run())
+    return await serve_app(app, listener, server.run(), HalfClosingProtocol)

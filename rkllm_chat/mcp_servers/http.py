@@ -130,17 +130,23 @@ async def serve(server: MCPServer, listener: socket.socket, host: str, token: st
     return await serve_app(guard, listener, server.session_manager.run())
 
 
-async def serve_app(app: ASGIApp, listener: socket.socket, lifetime: AbstractAsyncContextManager[object]) -> int:
+async def serve_app(
+    app: ASGIApp,
+    listener: socket.socket,
+    lifetime: AbstractAsyncContextManager[object],
+    protocol: type[TimedProtocol] = TimedProtocol,
+) -> int:
     """Serve an ASGI application until cancelled, then stop within a second; open streams are cut off.
 
     Args:
         app: The application, with its own `Guard`.
         listener: The listening socket.
         lifetime: Entered before the first request and left after the last one.
+        protocol: What a connection does.
     """
     config = uvicorn.Config(
         app,
-        http=TimedProtocol,
+        http=protocol,
         ws="none",
         lifespan="off",
         log_config=None,

@@ -23,14 +23,9 @@ WRITE_BLANK = "rkllm_chat.write_blank"
 
 
 class TimedProtocol(H11Protocol):
-    """HTTP connection that is closed if a request does not arrive in time; uvicorn itself waits for ever.
-
-    A client that closes only its sending half, as netcat does behind a request, gets its answer. One that has left
-    sends the same: what is written to it then is refused, so something harmless is written to find out.
-    """
+    """HTTP connection that is closed if a request does not arrive in time; uvicorn itself waits for ever."""
 
     _deadline: asyncio.TimerHandle | None = None
-    _probing: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
         """Start the deadline of the first request."""
@@ -48,6 +43,25 @@ class TimedProtocol(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop the deadline."""
         self._stop_deadline()
+        super().connection_lost(exc)
+
+    def _stop_deadline(self) -> None:
+        if self._deadline:
+            self._deadline.cancel()
+        self._deadline = None
+
+
+class HalfClosingProtocol(TimedProtocol):
+    """HTTP connection on which a client that closes only its sending half, as netcat does, gets its answer.
+
+    One that has left sends the same: what is written to it then is refused, so something harmless is written to find
+    out. That takes some milliseconds. It is not for MCP, where a closed connection cancels its request at once.
+    """
+
+    _probing: asyncio.TimerHandle | None = None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop looking whether the client is still there."""
         if self._probing:
             self._probing.cancel()
         super().connection_lost(exc)
@@ -80,11 +94,6 @@ class TimedProtocol(H11Protocol):
             self.transport.abort()
         else:
             self._probe(min(2 * delay_s, _LAST_PROBE_S))
-
-    def _stop_deadline(self) -> None:
-        if self._deadline:
-            self._deadline.cancel()
-        self._deadline = None
 
 
 @dataclass

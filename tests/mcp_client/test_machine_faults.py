@@ -137,12 +137,13 @@ def test_a_turn_and_its_session_survive_a_clock_that_jumps_during_its_calls(
     clock = Clock(environment, folder / "clock")
     (folder / "server.py").write_text(CLOCK_SERVER, encoding="utf-8")
     (folder / "own.toml").write_text(
+        '[policy]\napprove = "all"\n'
         f'[[servers]]\nname = "clock"\ncommand = "{sys.executable}"\nargs = ["server.py"]\nsandbox = "off"\n'
         f'env = {{ CLOCK = "{clock.path}" }}\n',
         encoding="utf-8",
     )
     jumps = [call_text("jump", seconds=seconds) for seconds in (YEAR_S, -YEAR_S, 40 * YEAR_S)]
-    options = ["--config", "own.toml", "--allow", "clock__*", "--continue", "--output-format", "json"]
+    options = ["--config", "own.toml", "--continue", "--output-format", "json"]
     command = [sys.executable, "-m", "rkllm_chat", "-p", "Go!", "--model", script(*jumps, "Done."), *options]
     for turn in (1, 2):
         done = subprocess.run(

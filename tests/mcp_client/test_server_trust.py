@@ -176,7 +176,7 @@ def test_a_changed_tool_is_held_back_until_its_change_was_seen(clone: Clone, scr
     clone.write("tools-changed")
     calls = [call_text("add", **ADD), "3.", call_text("act"), "Done.", call_text("add", **ADD), "Not.", "Shown."]
     screen = accept(clone, script(*calls, call_text("add", **ADD), "Three."))
-    say(screen, "add")
+    say(screen, "add 1 and 2")
     screen.wait_for("◆ 3.")
     assert clone.ran("add") == 1  # before the change it runs
     say(screen, "act")
@@ -215,7 +215,7 @@ def test_what_runs_until_the_user_leaves_is_asked_about_after_a_review(clone: Cl
     screen.wait_for_end_of_line(START)
     screen.type("y")
     screen.wait_for("1/1 server")
-    say(screen, "add")
+    say(screen, "add 1 and 2")
     screen.wait_for_end_of_line("stop:")
     screen.type("u")
     screen.wait_for("◆ 3.")
@@ -247,7 +247,7 @@ def test_a_tool_that_changed_between_two_programs_is_held_back(
     accept_at_terminal(clone)
     for _ in range(lives - 1):
         program("list-tools", "--server", "chaos")
-    done = program("-p", "add", "--model", script(call_text("add", **ADD), "So."), "--allow", "*")
+    done = program("-p", "add 1 and 2", "--model", script(call_text("add", **ADD), "So."), "--allow", "*")
     assert clone.ran("add") == (0 if is_held else 1)
     assert ("Server 'chaos' has new or changed tools" in done.stderr) == is_held
     for more in ((), ("--no-check",)):
@@ -298,7 +298,7 @@ def test_a_call_is_declined_at_the_end_of_input(
 ) -> None:
     clone.write()
     config = ("--config", "mcp.json", "--output-format", "json")
-    done = program("--model", script(call_text("add", **ADD), "So."), *config, *allow, stdin="add it")
+    done = program("--model", script(call_text("add", **ADD), "So."), *config, *allow, stdin="add 1 and 2")
     calls = json.loads(done.stdout)["result"]["calls"]
     assert [call["status"] for call in calls] == ["completed" if ran else "declined"]
     assert clone.ran("add") == ran

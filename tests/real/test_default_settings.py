@@ -150,8 +150,10 @@ def test_a_server_does_its_work_in_a_turn_with_default_settings(
     config = tmp_path / "servers.json"
     config.write_text(json.dumps({"mcpServers": {name: entry}}), encoding="utf-8")
     model = script(*(call_text(tool, **fill(given)) for tool, given in calls), "Done.")
+    question = f"Do this: {json.dumps([(tool, fill(given)) for tool, given in calls])}"
     done = program(
-        *("-p", "Go!", "--model", model, "--config", str(config), "--allow", "*", "--output-format", "json"), code=None
+        *("-p", question, "--model", model, "--config", str(config), "--allow", "*", "--output-format", "json"),
+        code=None,
     )
     result = json.loads(done.stdout)["result"]
     outcomes = [(call["tool"], call["status"]) for call in result["calls"]]

@@ -46,7 +46,7 @@ def normalize_result(method: str, result: dict[str, Any]) -> dict[str, Any]:
         method: Such as "tools/list".
         result: The result, as parsed JSON; it is not changed.
     """
-    result = _normalize_entry(result)
+    result = {**_normalize_entry(result)}
     if method in ("initialize", "server/discover"):
         return _normalize_capabilities(result, has_info=method == "initialize")
     key = _LISTS.get(method)
@@ -65,7 +65,12 @@ def normalize_result(method: str, result: dict[str, Any]) -> dict[str, Any]:
 
 
 def _normalize_entry(entry: dict[str, Any]) -> dict[str, Any]:
-    """Return an object of the protocol without members that are null, and with objects where objects are meant."""
+    """Return an object of the protocol without members that are null, and with objects where objects are meant.
+
+    What needs no change is not copied: a list may have 50,000 entries.
+    """
+    if all(value is not None and value != [] for value in entry.values()):
+        return entry
     return {
         key: {} if key in _OBJECTS and value == [] else value
         for key, value in entry.items()
@@ -89,7 +94,8 @@ def _normalize_capabilities(result: dict[str, Any], has_info: bool) -> dict[str,
 def _normalize_tool(tool: dict[str, Any]) -> dict[str, Any]:
     """Return a tool with an input schema, if one can be meant: without any, every argument is allowed."""
     schema = tool.get("inputSchema", {})
-    return {**tool, "inputSchema": normalize_input_schema({} if schema == [] else schema)}
+    normalized = normalize_input_schema({} if schema == [] else schema)
+    return tool if normalized == schema and "inputSchema" in tool else {**tool, "inputSchema": normalized}
 
 
 def normalize_input_schema(schema: Any) -> Any:
