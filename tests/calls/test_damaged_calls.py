@@ -13,7 +13,7 @@ from rkllm_chat.calls.formats import FORMATS
 from rkllm_chat.calls.model_families import make_scanner
 from rkllm_chat.calls.tool_names import find_tools
 from rkllm_chat.core.errors import ValidationError
-from rkllm_chat.core.events import CallFound
+from rkllm_chat.core.events import CallFound, Text
 from rkllm_chat.core.messages import Tool
 
 TEXT = {"type": "string"}
@@ -94,3 +94,18 @@ def test_a_doubled_tag_is_dropped_with_a_note(form: str, reply: str, wanted: tup
     scanner = make_scanner(form, (form,), TOOLS)
     (call,) = (event.call for event in scanner.feed(reply) + scanner.close(True) if isinstance(event, CallFound))
     assert (call.name, call.arguments, call.repairs) == (*wanted, ("doubled tag",))
+
+
+@pytest.mark.parametrize(
+    ("call", "tail"),
+    [
+        ('<function name="get_weather"><param name="city">Oslo</param></function>', "<function</x> and more"),
+        ('<invoke name="get_weather"><parameter name="city">Oslo</parameter></invoke>', "<invoke</x> and more"),
+        ("<function=get_weather><parameter=city>Oslo</parameter></function>", "<function=x> and more"),
+    ],
+)
+def test_calls_behind_a_mark_that_has_no_end_marker_end_where_the_next_is_no_call(call: str, tail: str) -> None:
+    scanner = make_scanner("gigachat3", ("gigachat3",), TOOLS)
+    events = scanner.feed(f"<|function_call|>{call}{tail}") + scanner.close(True)
+    assert [event.call.arguments for event in events if isinstance(event, CallFound)] == [{"city": "Oslo"}]
+    assert "".join(event.text for event in events if isinstance(event, Text)) == tail

@@ -90,15 +90,20 @@ def block_body(call_opener: str, read_call: BodyReader) -> Body:
         yield from reader.skip_space()
         calls: list[CallFound | CallUnreadable] = []
         try:
+            size = reader.size
             while (yield from reader.skip(call_opener)):
                 found = yield from read_call(reader, context)
                 if found is None and not calls:
                     return None
+                if found is None and not closers:  # a block without an end marker ends with its last call
+                    reader.rewind(size)
+                    return calls
                 if found is None:
                     yield from reader.read_through(closers[-1])
                     return calls + unreadable_call("bad_xml", f"A call before {closers[-1]} cannot be read.")
                 calls += found
                 yield from reader.skip_space()
+                size = reader.size
         except EndOfTextError:
             if not calls:
                 raise
