@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import re
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from itertools import pairwise
 
 import pytest
 
 from rkllm_chat.calls.formats import CONTROL_TOKENS, FORMATS, TURN_OPENERS
-from rkllm_chat.core.events import CallFound, CallsDetected, CallUnreadable, TurnEnded
-from stage import Box, make_chat, take_turn
+from rkllm_chat.chat.turn import Turn
+from rkllm_chat.core.events import (
+    CallFound,
+    CallsDetected,
+    CallUnreadable,
+    Event,
+    Reading,
+    ReplyDiscarded,
+    ToolStarted,
+    TurnEnded,
+)
+from stage import Box, make_chat
 
 PIECES = [
     *(literal for row in FORMATS.values() for literal in (*row.openers, *row.closers, *row.control_tokens)),
@@ -46,6 +60,17 @@ async def note(what: str = "", **_others: object) -> str:
     return f"noted {len(what)}"
 
 
+async def collect_replies(stream: AsyncGenerator[Event, None]) -> list[list[Event]]:
+    """The events of a turn, those from each prompt on by themselves."""
+    replies: list[list[Event]] = []
+    async with aclosing(stream) as running:
+        async for event in running:
+            if isinstance(event, Reading) and event.done == 0:
+                replies.append([])
+            replies[-1].append(event)
+    return replies
+
+
 def run_turns(number: int, seed: int = 20261123) -> int:
     """Run turns with such replies and return how many calls of the tool were made."""
     chance, made = random.Random(seed), 0
@@ -53,17 +78,23 @@ def run_turns(number: int, seed: int = 20261123) -> int:
         replies = [write_reply(chance) for _ in range(3)]
         box = Box({"note": note}, schemas={"note": {"properties": {"what": {"type": "string"}}}})
         chat = make_chat([*replies, "Done."], box, max_steps=3)
-        events = take_turn(chat, "go")
-        assert isinstance(events[-1], TurnEnded), replies
-        found = [event for event in events if isinstance(event, CallFound)]
-        assert len(box.called) <= len(found), replies
+        by_reply = asyncio.run(collect_replies(Turn(chat).run("go")))
+        assert isinstance(by_reply[-1][-1], TurnEnded), replies
         written = "".join(replies)
         for _, arguments in box.called:
             assert all(word in written for word in re.findall(r"\w+", str(arguments.get("what", "")))), replies
+        void: list[Event] = []
+        kept: list[Event] = []
+        for events in by_reply:
+            (void if any(isinstance(event, ReplyDiscarded) for event in events) else kept).extend(events)
+        assert not any(isinstance(event, CallsDetected | ToolStarted) for event in void), replies
+        assert len(box.called) <= sum(isinstance(event, CallFound) for event in kept), replies
         results = [message for message in chat.history if message.role == "tool"]
-        unreadable = [event for event in events if isinstance(event, CallUnreadable)]
-        detected = sum(event.count for event in events if isinstance(event, CallsDetected))
-        assert len(results) == detected + len(unreadable), replies
+        unreadable = [event for event in kept if isinstance(event, CallUnreadable)]
+        detected = sum(event.count for event in kept if isinstance(event, CallsDetected))
+        assert len(results) == detected + len(unreadable), replies  # a discarded reply has no results
+        answered = [one for one, following in pairwise(chat.history) if following.role == "tool"]
+        assert not any(message.reply_kind == "discarded" for message in answered), replies
         assert chat.history[0].role == "user" and chat.history[-1].role in ("assistant", "tool"), replies
         made += len(box.called)
     return made
