@@ -22,7 +22,6 @@ from ..config.loader import load_settings, state_folder
 from ..config.project_trust import TrustStore, is_enabled
 from ..config.secrets import is_literal_secret, make_redactor
 from ..config.servers import (
-    BOARD_SERVER,
     ServerConfig,
     SkippedServer,
     decode_server,
@@ -269,8 +268,6 @@ def _edit(settings: Settings, options: argparse.Namespace) -> int:
     )
     found = found or find_server(options.name, settings.servers)
     path = Path(found.source)
-    if found == BOARD_SERVER:
-        raise UsageError("The board server is built in and has no entry.", "--no-servers starts the chat without it.")
     if options.action == "remove":
         remove_server(found.name, path)
     else:

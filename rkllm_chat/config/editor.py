@@ -17,7 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from ..core.errors import ConfigError
+from ..core.errors import ConfigError, UsageError
 from ..core.file_writes import FileEdit, LinkError, edit_file
 from ..core.strict_json import build_object
 from .entry_edits import (
@@ -42,6 +42,7 @@ from .files import (
 from .foreign_entries import ROOTS
 from .foreign_switches import list_switches, means_on
 from .servers import (
+    BOARD_SERVER,
     YAML_SUFFIXES,
     SkippedServer,
     decode_server,
@@ -134,6 +135,7 @@ def remove_server(name: str, path: Path, environment: Mapping[str, str] = os.env
 
     Raises:
         ConfigError: The file has no such entry, or the entry is not in a table of its own.
+        UsageError: The server is built in.
     """
     _check_editable(path)
     origin = find_origin(str(path), environment)
@@ -151,6 +153,7 @@ def set_enabled(name: str, is_enabled: bool, path: Path, environment: Mapping[st
 
     Raises:
         ConfigError: The file has no such entry, or it cannot be changed there.
+        UsageError: The server is built in.
     """
     _check_editable(path)
     origin = find_origin(str(path), environment)
@@ -274,6 +277,8 @@ def _find_place(name: str, text: str, path: Path, origin: Origin) -> str | tuple
 
 
 def _check_editable(path: Path) -> None:
+    if str(path) == BOARD_SERVER.source:
+        raise UsageError("The board server is built in and has no entry.", "--no-servers starts the chat without it.")
     if path.suffix in YAML_SUFFIXES:
         raise ConfigError(f"{path}: YAML files cannot be edited here.", "Change it by hand.", path=str(path))
 

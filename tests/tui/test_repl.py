@@ -291,7 +291,7 @@ def test_a_warning_of_a_server_is_shown(open_chat: OpenChat, folder: Path) -> No
 def test_a_server_is_added_switched_off_and_on_and_removed(open_chat: OpenChat, folder: Path) -> None:
     config = folder / "mcp_config.toml"
     screen = open_chat("", "Hello.")
-    screen.enter("/mcp remove board", "by hand")
+    screen.enter("/mcp remove board", "The board server is built in and has no entry.")
     screen.enter(
         f"/mcp add harbour -- {sys.executable} {Path(__file__).with_name('harbour.py')}", "harbour  connected  5 tools"
     )
