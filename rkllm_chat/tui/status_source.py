@@ -84,7 +84,7 @@ class StatusSource:
             tokens, time_s = (
                 sum(getattr(usage, key) for usage in event.usage) for key in ("generated_tokens", "generate_s")
             )
-            self._tokens_per_s = find_rate(tokens, time_s)
+            self._tokens_per_s = find_rate(tokens, time_s) or self._tokens_per_s  # a few tokens may be too fast to tell
             if self.app:
                 self.app.record_prefill_speed(event.usage)
 
