@@ -69,7 +69,7 @@ def test_the_chat_names_the_skipped_entry_and_the_original_name(
     screen.wait_for('mcp.json:4: server "odd" is skipped')
     screen.wait_for("Servers: My-Weather.")
     screen.say("/mcp list\r", "My-Weather (My Weather)", "skipped")
-    screen.wait_for("\"autoApprove: echo\" of server 'My-Weather' has no effect")
+    screen.wait_for("[MCP: of server 'My-Weather' has no effect here: autoApprove: echo]")
 
 
 @pytest.mark.slow

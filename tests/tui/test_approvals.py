@@ -156,7 +156,7 @@ def test_a_question_that_wraps_stays_in_one_piece_below_what_runs_and_ends(
         lines = [text.lstrip("⠋⠙⠴⠦ ") for text in lines]  # what runs has a mark that moves
         return " ".join(lines[max(row for row, text in enumerate(lines) if text.startswith(line)) :])
 
-    screen.say("go\r", "Answer it?")
+    screen.say("book Anna\r", "Answer it?")
     screen.wait_for_rest(PAUSE_S)
     for keys, text in (("y", "metres ("), ("12\r", "side"), ("\r", "note"), ("\r", "[y/N]")):
         screen.say(keys, text)
@@ -195,7 +195,7 @@ def test_a_key_held_down_answers_one_question_only(open_chat: OpenChat) -> None:
 def test_keys_of_the_screen_answer_no_question(open_chat: OpenChat) -> None:
     year, log = call_text("read_year", year=2026), call_text("write_log", text="x")
     screen = open_chat(f"{HARBOUR} --allow read_year", year, log, "So.", PAGER="no-such-pager", size=(120, 40))
-    ask(screen, "go")
+    ask(screen, "log x of 2026")
     screen.say(f"{SHIFT_TAB}{CTRL_O}", "2026, day 365: calm")
     screen.type(SHIFT_TAB)
     screen.wait_for_rest(PAUSE_S)
@@ -236,7 +236,7 @@ def test_what_is_said_while_the_pager_is_open_is_shown_before_the_next_command(
 def test_a_key_typed_behind_the_pager_answers_no_question(open_chat: OpenChat, pager: str) -> None:
     year, log = call_text("read_year", year=2026), call_text("write_log", text="x")
     screen = open_chat(f"{HARBOUR} --allow read_year", year, log, "So.", PAGER=pager)
-    ask(screen, "go")
+    ask(screen, "log x of 2026")
     screen.say(CTRL_O, "It shows 366 lines")
     screen.type("\ry")
     screen.wait_for_end_of_line("stop:")

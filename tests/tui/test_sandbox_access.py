@@ -18,7 +18,7 @@ from stage import Screen, call_text
 from .server_configs import HARBOUR, write_servers
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.slow]
-RULES = ".config/rkllm-chat/sandbox-rules.json"
+TRUST = ".local/state/rkllm-chat/trust"
 WIDE = {"size": (160, 40), SANDBOX_VARIABLE: "auto"}
 OFFER = "Allow this folder from now on? [y/N]"
 
@@ -38,8 +38,15 @@ def clear(screen: Screen) -> None:
     screen.wait_until(lambda: screen.lines()[:1] == [">"], "a cleared screen")
 
 
+def find_record(tmp_path: Path) -> Path:
+    """The one record of what was decided of the probing server."""
+    (record,) = (tmp_path / "home" / TRUST).glob("probe-*.json")
+    return record
+
+
 def read_allowed(tmp_path: Path) -> Any:
-    return json.loads((tmp_path / "home" / RULES).read_text(encoding="utf-8"))["allowed"]
+    """What its record allows the probing server, by the file that defines it."""
+    return json.loads(find_record(tmp_path).read_text(encoding="utf-8")).get("allowed", {})
 
 
 def test_what_is_allowed_after_a_failure_lets_the_model_repeat_the_call(
@@ -63,7 +70,7 @@ def test_what_is_allowed_after_a_failure_lets_the_model_repeat_the_call(
     screen.type("y")
     screen.wait_for("It is written.")
     assert (target / "a.txt").exists()
-    assert read_allowed(tmp_path) == [{"server": "probe", "file": str(folder / "mcp.json"), "write": [str(target)]}]
+    assert read_allowed(tmp_path) == {str(folder / "mcp.json"): {"write": [str(target)]}}
 
 
 def test_an_offer_that_is_declined_is_made_once_and_allow_makes_up_for_it(
@@ -90,19 +97,19 @@ def test_an_offer_that_is_declined_is_made_once_and_allow_makes_up_for_it(
         ("/mcp allow probe network", "may use the network."),
     ):
         screen.enter(line, shown)
-    (allowed,) = read_allowed(tmp_path)
+    (allowed,) = read_allowed(tmp_path).values()
     assert (allowed["write"], allowed["network"]) == ([str(target)], True)
     screen.enter(call, 'failed: ["ok"]')  # the probe marks each result as failed
     assert (target / "a.txt").exists()
     clear(screen)
     screen.enter("/mcp allow probe reset", "may do nothing beyond its configuration")
-    assert read_allowed(tmp_path) == []
+    assert read_allowed(tmp_path) == {}
 
 
 def test_a_folder_whose_denial_ends_the_server_is_offered(open_chat: Callable[..., Screen], harbour: Path) -> None:
     call = call_text("write_log", text="all quiet")
     screen = open_chat(f"{HARBOUR} --allow *", call, call, "It is written.", **WIDE)
-    screen.type("Write it.\r")
+    screen.type("Log all quiet.\r")
     screen.wait_for_end_of_line(OFFER)
     assert any(f"The sandbox of server 'harbour' denied writing to {harbour}]" in line for line in screen.lines())
     screen.type("y")
@@ -136,7 +143,7 @@ def test_the_network_is_offered_unless_the_configuration_denies_it(
         screen.wait_for("Server 'probe' may use the network.")
         screen.wait_for_prompt()
         screen.enter(call, "ok heard")
-        (tmp_path / "home" / RULES).unlink()
+        find_record(tmp_path).unlink()
         entry = {"command": sys.executable, "args": [str(PROBE)], "network": False}
         (folder / "mcp.json").write_text(json.dumps({"mcpServers": {"probe": entry}}), encoding="utf-8")
         screen = open_chat("--allow *", "Hello.", **WIDE)
