@@ -67,7 +67,7 @@ _REASONS: dict[str, DeclineReason] = {
     "spent": "limit",
     "repeated": "repeated",
     "held": "withheld",
-    "missing": "user",
+    "missing": "missing",
 }
 """Key of the sentence that tells the model of a call that was not run -> why it was declined."""
 

@@ -198,6 +198,8 @@ def _explain_decline(app: App, result: ToolResult) -> str:
     match result.decline_reason:
         case "withheld":
             return words("ask.held", tool=tool.full_name, server=tool.server)
+        case "missing":
+            return words("ask.missing", tool=tool.full_name)
         case "limit":
             return words("ask.spent", tool=tool.full_name, calls=policy.max_calls)
         case "user" | "rule":

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 Role = Literal["system", "user", "assistant", "tool"]
 ReplyKind = Literal["", "forced", "discarded"]
 Status = Literal["completed", "failed", "declined", "stopped"]
-DeclineReason = Literal["", "user", "rule", "limit", "repeated", "withheld"]
+DeclineReason = Literal["", "user", "rule", "limit", "repeated", "withheld", "missing"]
 """Why a call was declined: by the user, a rule of the policy, its limit of calls, or since it was made before in the
 turn, or its tool is not accepted yet."""
 MediaKind = Literal["image", "audio", "file"]

@@ -161,6 +161,7 @@ def test_a_change_with_a_value_from_nowhere_is_asked_about_although_it_is_allowe
     chat, box = open_office([made_up, "Never said.", "Never said."])
     answer = read(take_turn(chat, "Add an event to my calendar."))
     assert (answer.text, answer.end.answered_by, box.called) == ("Which title, date and time?", "result", [])
+    assert [result.decline_reason for result in answer.results] == ["missing"]
     said = call_text("add_event", title="Lunch with Tom", date="2026-12-09", time="12:30")
     chat.backend.replies[1:] = backend_of(make_chat([said, "Added."])).replies  # type: ignore[attr-defined]
     assert read(take_turn(chat, "Lunch with Tom on 2026-12-09 at 12:30")).text == "Added."
