@@ -333,7 +333,8 @@ class ReplyCalls:
                 continue
             if reason:
                 arguments = ", ".join(map(str, run.call.arguments.values()))
-                return ReplyDiscarded(reason=reason, values=f"{run.tool.name}: {arguments}")
+                values = f"{run.tool.name}: {arguments}" if arguments else run.tool.name
+                return ReplyDiscarded(reason=reason, values=values)
         return None
 
     def _has_rules(self, tool: Tool) -> bool:

@@ -36,6 +36,7 @@ class Office(Box):
         "find_contact": (True, "name", ""),
         "add_event": (False, "title date time", ""),
         "delete_note": (False, "title", ""),
+        "get_memory": (True, "", ""),
     }
 
     def __init__(self, is_trusted: bool = False) -> None:
@@ -294,6 +295,18 @@ def test_a_question_that_clearly_means_one_tool_has_its_call_forced_where_that_w
         assert [name for name, _ in box.called] == called
         chat, box = open_office(["It is fine.", call_text("read_note", title="wifi")], prompt_profile=profile)
         assert read(take_turn(chat, "Write a poem on conversion of units.")).text == "It is fine." and box.called == []
+
+
+@pytest.mark.parametrize(
+    ("question", "called"),
+    [("Who wrote Hamlet?", []), ("How much memory is free?", ["get_memory"]), ("现在内存还剩多少？", ["get_memory"])],
+)
+def test_a_call_without_values_is_about_something_that_was_spoken_of(question: str, called: list[str]) -> None:
+    chat, box = open_office([call_text("get_memory"), "98.6, I think."], prompt_profile="qwen2.5")
+    events = take_turn(chat, question)
+    assert [name for name, _ in box.called] == called and read(events).text == "98.6, I think."
+    told = [describe_event(event, i18n.load()) for event in events if isinstance(event, ReplyDiscarded)]
+    assert bool(told) == (not called) and all("get_memory" in line for line in told)
 
 
 def test_what_the_question_names_and_nobody_looked_up_is_looked_up_where_that_was_measured() -> None:
