@@ -15,8 +15,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
 
+from rkllm_chat.backends.llama.trial_load import try_build
+
 START_S = 40
 CONTEXT_TOKENS = 2048
+SERVER = """
+import runpy, sys
+from llama_cpp import llama_cpp
+
+make_parameters = llama_cpp.llama_model_default_params
+
+def choose_parameters():
+    parameters = make_parameters()
+    parameters.use_extra_bufts = extra_buffers
+    return parameters
+
+extra_buffers = sys.argv.pop(1) == "True"
+llama_cpp.llama_model_default_params = choose_parameters
+runpy.run_module("llama_cpp.server", run_name="__main__", alter_sys=True)
+"""
+"""The server, with the parameter for which it has no option: a build may run only without extra buffers here."""
 RUNNING = re.compile(rb"running on (http://127\.0\.0\.1:\d+)")
 
 
@@ -46,7 +64,8 @@ def serving_engine(model: Path, key: str = "", port: int = 0) -> Iterator[Engine
     options = ["--model", str(model), "--n_ctx", str(CONTEXT_TOKENS), "--interrupt_requests", "false"]
     options += ["--host", "127.0.0.1", "--port", str(port), "--verbose", "false"]
     options += ["--n_threads", "1", "--n_threads_batch", "1"]  # see tests/backends/conftest.py
-    command = [sys.executable, "-m", "llama_cpp.server", *options, *(["--api_key", key] if key else [])]
+    extra_buffers = try_build("", 1, 0).extra_buffers
+    command = [sys.executable, "-c", SERVER, str(extra_buffers), *options, *(["--api_key", key] if key else [])]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     with (
         tempfile.NamedTemporaryFile() as log,
