@@ -9,7 +9,7 @@ RUN apt-get update \
 WORKDIR /src
 COPY pyproject.toml README.md LICENSE ./
 COPY docs docs
-COPY packaging/metadata.py packaging/
+COPY packaging/metadata.py packaging/documentation.py packaging/
 COPY models/tiny-tools/tiny-tools.gguf models/tiny-tools/
 COPY rkllm_chat rkllm_chat
 # The wheel of llama.cpp must run on other processors than that of this machine: on Arm on those with the dot products that
