@@ -72,33 +72,18 @@ _PLACEHOLDER = re.compile(
 """What models write into an argument that is not given."""
 _CODE = re.compile(r"[A-Z]{2,5}|[A-Z][A-Za-z_]+(?:/[A-Z][A-Za-z_]+)+|.{1,3}")
 """A code, an abbreviation, or a time zone: the translation of a name in the question."""
-_READING_VERBS = (
-    *(
-        "calculate",
-        "check",
-        "compute",
-        "convert",
-        "count",
-        "describe",
-        "fetch",
-        "find",
-        "get",
-        "list",
-        "look",
-        "lookup",
-    ),
-    *("query", "read", "search", "show", "view"),
-)
+_READING_VERBS = """
+    calculate check compute convert count describe fetch find get list look lookup query read search show view
+"""
 """First words of the names of tools that only read, although their servers say nothing of it."""
-_MONTHS = (
-    *("january", "february", "march", "april", "may", "june"),
-    *("july", "august", "september", "october", "november", "december"),
-)
+_MONTHS = """
+    january february march april may june july august september october november december
+"""
 _FIRST_PERSON = frozenset(("i", "me", "my", "mine", "myself"))
 _UNITS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
 _NUMBER_WORDS = {
-    **{month: number for number, month in enumerate(_MONTHS, 1)},
-    **{month[:3]: number for number, month in enumerate(_MONTHS, 1)},
+    **{month: number for number, month in enumerate(_MONTHS.split(), 1)},
+    **{month[:3]: number for number, month in enumerate(_MONTHS.split(), 1)},
     **{word: number for number, word in enumerate(_UNITS)},
     "fifteen": 15,
     "twenty": 20,
@@ -279,7 +264,7 @@ def holds_result(reply: str, evidence: Evidence) -> bool:
 def may_write(tool: Tool) -> bool:
     """Return whether a call may change something, as far as server and name say; nothing is allowed because of it."""
     first = next(iter(_WORD.findall(tool.name.replace("_", " "))), "").casefold()
-    return not (tool.read_only or first in _READING_VERBS)
+    return not (tool.read_only or first in _READING_VERBS.split())
 
 
 def list_unsupported(tool: Tool, arguments: Mapping[str, Any], known: Source) -> list[str]:
