@@ -78,7 +78,7 @@ def test_nothing_is_cached_by_a_runtime_that_reuses_nothing(
 def test_after_a_stopped_reply_the_cache_of_the_runtime_is_unknown(
     open_npu: Callable[..., RkllmBackend], run: Callable[..., Any]
 ) -> None:
-    chat = chat_with(open_npu("G", history="client"))
+    chat = chat_with(open_npu("G", history="client", PACE="20"))  # else the reply may have ended before
     turn = Turn(chat).run("Hello!")
     while not isinstance(run(anext(turn)), Text):
         pass
