@@ -158,9 +158,9 @@ class ServerHttpClient(httpx2.AsyncClient):
         A GET says nothing about the session: many servers have no route for it.
         """
         request, status, value = response.request, response.status_code, parse_small(content)
-        is_post = request.method == "POST"
+        is_post, is_jsonrpc = request.method == "POST", isinstance(value, dict) and "jsonrpc" in value
         if not response.is_success and (is_post or self._watcher.kind == "sse"):
-            said = quote_error_body(content)
+            said = "" if is_jsonrpc else quote_error_body(content)  # the error itself is shown beside the status
             problem = f"HTTP {status} {response.reason_phrase}".strip()
             self._watcher.problem, self._watcher.status = f"{problem}: {said}" if said else problem, status
             self._watcher.challenge = response.headers.get("www-authenticate", "")
@@ -170,7 +170,7 @@ class ServerHttpClient(httpx2.AsyncClient):
             if request_id is not None:  # the sender of the request starts a new session
                 return _error_response(request, "the session is lost", SESSION_LOST)
             self._watcher.note_broken("has lost the session")
-        if is_post and status in _REJECTING_STATUSES and not (isinstance(value, dict) and "jsonrpc" in value):
+        if is_post and status in _REJECTING_STATUSES and not is_jsonrpc:
             self._watcher.note_rejected()
         if (adopted := adopt_error(value, request_id)) is not value:
             content = json.dumps(adopted).encode()
