@@ -38,8 +38,16 @@ ENGINES = ("encodings.idna", "httpx2", "jinja2", "jsonschema", LLAMA, "mcp.clien
 NO_ENGINE = "no engine"
 """Argument of the server where llama.cpp does not run."""
 IMPORTED_LATE = (  # by these and by the product, in most processes
-    *("anyio._backends._asyncio", "encodings.ascii", "encodings.utf_8_sig", "httpcore2", "markdown_it"),
-    *("prompt_toolkit.input.vt100", "rich.console", "rich.logging", "snowballstemmer", "truststore"),
+    "anyio._backends._asyncio",
+    "encodings.ascii",
+    "encodings.utf_8_sig",
+    "httpcore2",
+    "markdown_it",
+    "prompt_toolkit.input.vt100",
+    "rich.console",
+    "rich.logging",
+    "snowballstemmer",
+    "truststore",
     "uvicorn.lifespan.off",
 )
 STREAMS = 3

@@ -39,19 +39,22 @@ PAGES = {"README.md": ROOT / "README.md", **PAGES, "models/README.md": ROOT / "m
 TEXTS = {name: path.read_text(encoding="utf-8") for name, path in PAGES.items()}
 ALL_BLOCKS = [(page, kind, text) for page, content in TEXTS.items() for kind, text in FENCE.findall(content)]
 FOREIGN = {"--no-x", "--place", "--expression", "--dangerously-skip-permissions"} | {  # others: of other programs
-    *("--allow-private-ips", "--branch", "--db-path", "--depth", "--device", "--edit-format", "--group-add"),
-    *(
-        *("--security-opt", "--seed"),
-        "--local-dir",
-        "--map-tokens",
-        "--no-deps",
-        "--now",
-        "--parents",
-        "--python",
-        "--repository",
-        "--security-opt",
-        "--seed",
-    ),
+    "--allow-private-ips",
+    "--branch",
+    "--db-path",
+    "--depth",
+    "--device",
+    "--edit-format",
+    "--group-add",
+    "--security-opt",
+    "--seed",
+    "--local-dir",
+    "--map-tokens",
+    "--no-deps",
+    "--now",
+    "--parents",
+    "--python",
+    "--repository",
 }
 TRANSLATED = {code: ROOT / f"README.{code}.md" for code in list_languages() if code != "en"}
 OTHERS = ("CONTRIBUTING.md", "SECURITY.md", "models/tiny-tools/README.md", "tests/bench/README.md")

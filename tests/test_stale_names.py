@@ -19,13 +19,39 @@ RAISED = re.compile(r"\b(?:[Rr]aises|raising) ([A-Z]\w+)(?:,? (?:or|and) ([A-Z]\
 RAISES_SECTION = re.compile(r"^ *Raises:\n((?:(?: +.*)?\n)+)", re.MULTILINE)
 NOT_OURS = {
     # examples of names
-    *("server__tool", "server__name", "server_tool", "a__b", "entity_name", "snake_case", "zh_TW", "get_tide"),
+    "server__tool",
+    "server__name",
+    "server_tool",
+    "a__b",
+    "entity_name",
+    "snake_case",
+    "zh_TW",
+    "get_tide",
     # the part in capitals varies
-    *("rkllm_NAME", "rknn_NAME", "rkllm_chat.KIND", "commands.NAME", "ID.torn", "ID.media"),
-    *("TokenStorage", "apply_chat_template", "preexec_fn", "engine.n_tokens", "Llama.generate"),  # of libraries
-    *("multimodal_model_demo", "num_ctx", "tool_request"),  # of other programs, of model text
-    *("auth_type", "allowed_tools", "disabled_tools", "mcpSettings.allowedDomains", "mcp__NAME__TOOL", "NAME_TOOL"),
-    *("default_api.get_time", "default_api.f", "ID.state", "_tile_loadconfig"),
+    "rkllm_NAME",
+    "rknn_NAME",
+    "rkllm_chat.KIND",
+    "commands.NAME",
+    "ID.torn",
+    "ID.media",
+    "TokenStorage",
+    "apply_chat_template",
+    "preexec_fn",
+    "engine.n_tokens",
+    "Llama.generate",  # of libraries
+    "multimodal_model_demo",
+    "num_ctx",
+    "tool_request",  # of other programs, of model text
+    "auth_type",
+    "allowed_tools",
+    "disabled_tools",
+    "mcpSettings.allowedDomains",
+    "mcp__NAME__TOOL",
+    "NAME_TOOL",
+    "default_api.get_time",
+    "default_api.f",
+    "ID.state",
+    "_tile_loadconfig",
     "call_end",  # a group of a regular expression
 }
 

@@ -11,8 +11,24 @@ PACKAGE = Path(__file__).parents[1] / "rkllm_chat"
 WRITING_FLAGS = re.compile(r"O_(WRONLY|RDWR|CREAT|APPEND|TRUNC)")
 READING_FLAGS = re.compile(r"O_(RDONLY|DIRECTORY)")
 CHANGES = {
-    *("chmod", "fchmod", "ftruncate", "hardlink_to", "link", "makedirs", "mkdir", "mkfifo", "mknod", "rmdir"),
-    *("symlink", "symlink_to", "touch", "truncate", "unlink", "utime", "write_bytes", "write_text"),
+    "chmod",
+    "fchmod",
+    "ftruncate",
+    "hardlink_to",
+    "link",
+    "makedirs",
+    "mkdir",
+    "mkfifo",
+    "mknod",
+    "rmdir",
+    "symlink",
+    "symlink_to",
+    "touch",
+    "truncate",
+    "unlink",
+    "utime",
+    "write_bytes",
+    "write_text",
 }
 """Methods of `os`, of paths and of files."""
 MODULES = {
@@ -20,8 +36,18 @@ MODULES = {
     "tempfile": {"mkdtemp", "mkstemp", "NamedTemporaryFile", "TemporaryDirectory", "TemporaryFile"},
 }
 OURS = {
-    *("create_file", "edit_config", "edit_file", "lock_edits", "lock_file", "make_folder", "replace_file"),
-    *("replace_in_folder", "write_export", "write_media_file", "write_new_file", "write_numbered_file"),
+    "create_file",
+    "edit_config",
+    "edit_file",
+    "lock_edits",
+    "lock_file",
+    "make_folder",
+    "replace_file",
+    "replace_in_folder",
+    "write_export",
+    "write_media_file",
+    "write_new_file",
+    "write_numbered_file",
 }
 CLASSES = {"FileHandler", "FileHistory", "RotatingFileHandler", "mkdtemp"}
 NOT_FILES = {"self._engine.truncate", "self.style.write_text", "planner.write_text"}

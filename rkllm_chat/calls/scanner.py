@@ -123,7 +123,7 @@ class Scanner:
         self._offered = offered or {}
         self._lexicon = _lexicon_of(self._formats, writes_unmarked, tuple(stripped))
         self._context = ReadContext(
-            *(is_known, parameters_of, self._lexicon.ordered_openers, self._lexicon.turn_ends, self._lexicon.closers)
+            is_known, parameters_of, self._lexicon.ordered_openers, self._lexicon.turn_ends, self._lexicon.closers
         )
         self._markers, self._marked = self._lexicon.markers, self._lexicon.marked
         self._results: tuple[str, ...] = ()  # openers of a result; empty before the first call

@@ -56,8 +56,27 @@ _SHELLS = frozenset(("sh", "bash", "dash", "zsh", "ksh", "fish", "cmd", "cmd.exe
 _PRIVILEGE_TOOLS = frozenset(("sudo", "doas", "pkexec", "su"))
 _WRAPPERS = frozenset(
     (
-        *("env", "nice", "ionice", "chrt", "taskset", "nohup", "setsid", "timeout", "stdbuf", "xargs", "parallel"),
-        *("time", "find", "flock", "script", "watch", "strace", "unshare", "nsenter", "chroot", "setpriv"),
+        "env",
+        "nice",
+        "ionice",
+        "chrt",
+        "taskset",
+        "nohup",
+        "setsid",
+        "timeout",
+        "stdbuf",
+        "xargs",
+        "parallel",
+        "time",
+        "find",
+        "flock",
+        "script",
+        "watch",
+        "strace",
+        "unshare",
+        "nsenter",
+        "chroot",
+        "setpriv",
     )
 )
 """Programs that run the program in their arguments."""

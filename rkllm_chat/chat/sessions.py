@@ -60,8 +60,17 @@ from .tool_calls import initial_messages
 _NEWEST = "newest"
 _log = logging.getLogger(__name__)
 _RECORDED_SETTINGS = (
-    *("model", "backend", "language", "tool_format", "constrained", "max_steps", "context_tokens"),
-    *("prompt_profile", "thinking", "generation", "policy"),
+    "model",
+    "backend",
+    "language",
+    "tool_format",
+    "constrained",
+    "max_steps",
+    "context_tokens",
+    "prompt_profile",
+    "thinking",
+    "generation",
+    "policy",
 )
 
 _MAX_NAMED_TOOLS = 6

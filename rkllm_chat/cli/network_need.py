@@ -14,9 +14,28 @@ from ..core.programs import PACKAGE_RUNNERS, find_program
 from ..core.user_paths import expand_home
 
 _PYTHON_CLIENTS = (
-    *("aiohttp", "arxiv", "beautifulsoup4", "boto3", "ddgs", "duckduckgo-search", "feedparser", "httpx", "httpx2"),
-    *("google-api-python-client", "httpx-sse", "openai", "playwright", "praw", "pygithub", "requests", "selenium"),
-    *("slack-sdk", "tavily-python", "urllib3", "wikipedia", "wikipedia-api"),
+    "aiohttp",
+    "arxiv",
+    "beautifulsoup4",
+    "boto3",
+    "ddgs",
+    "duckduckgo-search",
+    "feedparser",
+    "httpx",
+    "httpx2",
+    "google-api-python-client",
+    "httpx-sse",
+    "openai",
+    "playwright",
+    "praw",
+    "pygithub",
+    "requests",
+    "selenium",
+    "slack-sdk",
+    "tavily-python",
+    "urllib3",
+    "wikipedia",
+    "wikipedia-api",
 )
 _NODE_CLIENTS = ("axios", "cross-fetch", "got", "ky", "node-fetch", "playwright", "puppeteer", "undici", "ws")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")

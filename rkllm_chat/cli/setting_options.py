@@ -9,8 +9,17 @@ from typing import Any
 from ..core.errors import ConfigError, UsageError
 
 _FORMER_KEYS = (
-    *("backend", "family", "key_env", "language", "max_steps", "max_tokens", "prompt_profile", "seed", "temperature"),
-    *("theme", "tool_format"),
+    "backend",
+    "family",
+    "key_env",
+    "language",
+    "max_steps",
+    "max_tokens",
+    "prompt_profile",
+    "seed",
+    "temperature",
+    "theme",
+    "tool_format",
 )
 _FORMER = {"--context": "context_tokens", **{f"--{key.replace('_', '-')}": key for key in _FORMER_KEYS}}
 

@@ -25,10 +25,20 @@ from .trust_rules import RULES
 from .value_checks import MAX_DEPTH
 
 ROOTS = (
-    *(("mcpServers",), ("servers",), ("mcp", "servers"), ("context_servers",), ("amp.mcpServers",), ("mcp_servers",)),
-    *(("mcp-servers",), ("augment.advanced", "mcpServers"), ("tools", "mcpServers"), ("mcp", "mcpServers")),
-    *(("customizations", "vscode", "mcp", "servers"), ("experimental", "modelContextProtocolServers")),
-    *(("mcp",), ("extensions",)),
+    ("mcpServers",),
+    ("servers",),
+    ("mcp", "servers"),
+    ("context_servers",),
+    ("amp.mcpServers",),
+    ("mcp_servers",),
+    ("mcp-servers",),
+    ("augment.advanced", "mcpServers"),
+    ("tools", "mcpServers"),
+    ("mcp", "mcpServers"),
+    ("customizations", "vscode", "mcp", "servers"),
+    ("experimental", "modelContextProtocolServers"),
+    ("mcp",),
+    ("extensions",),
 )
 """Keys that lead to the servers of a file, an object or a list of objects; the first that does is used."""
 _UNMARKED_ROOTS = (("mcp",), ("extensions",))
@@ -465,24 +475,25 @@ def _list_known() -> frozenset[str]:
                 (*_KEYS, *_KEYS.values(), *_START_KEYS, *_SECONDS, *_FREE_KEYS, *_UNKNOWN_SOURCES, *_TOKEN_KEYS),
             ),
             *(key for key in _SPELLINGS if key != "extraheaders"),
-            *("transporttype", "oauth", "scopes", "authprovidertype", "bearertokenenvvar", "requiresoauth"),
-            *(
-                "googlecredentials",
-                "defaulttoolsapprovalmode",
-                "envvars",
-                "envkeys",
-                "envhttpheaders",
-                "startuptimeoutms",
-            ),
-            *(
-                "dev",
-                "sandboxenabled",
-                "requestinit",
-                "requestoptions",
-                "disabledautoapprovetools",
-                "required",
-                "target",
-            ),
+            "transporttype",
+            "oauth",
+            "scopes",
+            "authprovidertype",
+            "bearertokenenvvar",
+            "requiresoauth",
+            "googlecredentials",
+            "defaulttoolsapprovalmode",
+            "envvars",
+            "envkeys",
+            "envhttpheaders",
+            "startuptimeoutms",
+            "dev",
+            "sandboxenabled",
+            "requestinit",
+            "requestoptions",
+            "disabledautoapprovetools",
+            "required",
+            "target",
         )
     )
 

@@ -26,7 +26,9 @@ SOURCES: dict[str, tuple[str, ...]] = {
     "cursor": (".cursor/mcp.json", "./.cursor/mcp.json"),
     "vscode": (
         *(f"{folder}/{name}" for folder in _CODE for name in ("mcp.json", "settings.json")),
-        *("./.vscode/mcp.json", "./.vscode/settings.json", "./.devcontainer/devcontainer.json"),
+        "./.vscode/mcp.json",
+        "./.vscode/settings.json",
+        "./.devcontainer/devcontainer.json",
     ),
     "codex": (".codex/config.toml", "./.codex/config.toml"),
     "gemini": (".gemini/settings.json", "./.gemini/settings.json"),
@@ -35,8 +37,10 @@ SOURCES: dict[str, tuple[str, ...]] = {
     "roo": (*(f"{folder}/{_ROO}" for folder in _CODE), "./.roo/mcp.json"),
     "lm-studio": (".lmstudio/mcp.json",),
     "opencode": (
-        *(".config/opencode/opencode.json", ".config/opencode/opencode.jsonc"),
-        *("./opencode.json", "./opencode.jsonc"),
+        ".config/opencode/opencode.json",
+        ".config/opencode/opencode.jsonc",
+        "./opencode.json",
+        "./opencode.jsonc",
     ),
     "windsurf": (".codeium/windsurf/mcp_config.json",),
     "zed": (".config/zed/settings.json", "./.zed/settings.json"),

@@ -211,7 +211,9 @@ WRONG: list[tuple[dict[str, Any], int, str | None, str]] = [
     ({"tool_choice": {"type": "function", "function": {"name": "x"}}}, 400, "tool_choice", '"x"'),
     (
         {"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "strin"}}}},
-        *(400, "response_format.json_schema.schema", "'strin' is no type"),
+        400,
+        "response_format.json_schema.schema",
+        "'strin' is no type",
     ),
     ({"extra_body": {"json_schema": {"properties": [1]}}}, 400, "json_schema", "properties is no object"),
     ({"extra_body": {"json_schema": {"anyOf": [{}, {"$ref": "#/$defs/x"}]}}}, 400, "json_schema", "anyOf.1.$ref: #/$d"),

@@ -28,8 +28,16 @@ from vision_models import write_projector
 pytestmark = pytest.mark.model
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 NUMBERS = (
-    *("block_count", "embedding_length", "feed_forward_length", "attention.head_count", "attention.head_count_kv"),
-    *("attention.key_length", "attention.value_length", "rope.dimension_count", "vocab_size", "context_length"),
+    "block_count",
+    "embedding_length",
+    "feed_forward_length",
+    "attention.head_count",
+    "attention.head_count_kv",
+    "attention.key_length",
+    "attention.value_length",
+    "rope.dimension_count",
+    "vocab_size",
+    "context_length",
 )
 VALUES = (0, 1, 3, 7, 63, 255, 65_536, 2**31 - 1, 2**32 - 1)
 MUTATIONS = 500

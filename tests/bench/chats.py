@@ -30,8 +30,16 @@ from stage import call_text, write_files
 
 PIECE = 4
 QUESTIONS = (
-    *("What time is it in Oslo?", "What is 12 * 34?", "Calculate 7 + 15", "What is 6 * 7?", "What is 8 * 8?"),
-    *("Calculate 2 + 2", "What is 9 * 9?", "Calculate 9 + 1", "What is 5 * 5?", "Calculate 3 + 4"),
+    "What time is it in Oslo?",
+    "What is 12 * 34?",
+    "Calculate 7 + 15",
+    "What is 6 * 7?",
+    "What is 8 * 8?",
+    "Calculate 2 + 2",
+    "What is 9 * 9?",
+    "Calculate 9 + 1",
+    "What is 5 * 5?",
+    "Calculate 3 + 4",
 )
 """Each is answered with one call; together they fit the context, so nothing is trimmed."""
 

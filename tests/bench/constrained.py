@@ -48,7 +48,8 @@ TOOLS = (
         "calculate",
         "Work out a sum",
         schema_of(
-            *("expression", "digits"),
+            "expression",
+            "digits",
             expression={**TEXT, "minLength": 1},
             digits={"type": "integer", "minimum": 0, "maximum": 12},
             units={"type": "array", "items": {"enum": ["m", "s", "kg"]}, "maxItems": 3},

@@ -126,8 +126,17 @@ asyncio.run(main())
 PEERS = {
     "mcporter": ["--config", "mcp.json", "call", "small.echo", "x=one"],
     "mcp-inspector": [
-        *("--cli", "--config", "mcp.json", "--server", "small"),
-        *("--method", "tools/call", "--tool-name", "echo", "--tool-arg", "x=one"),
+        "--cli",
+        "--config",
+        "mcp.json",
+        "--server",
+        "small",
+        "--method",
+        "tools/call",
+        "--tool-name",
+        "echo",
+        "--tool-arg",
+        "x=one",
     ],
     "mcp-cli": ["--config", "mcp.json", "call-tool", "small:echo", "--args", '{"x": "one"}'],  # @wong2/mcp-cli
     "mcp2cli": ["--mcp-stdio", f"{sys.executable} -I -S server.py", "echo", "--x", "one"],

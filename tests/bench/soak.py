@@ -29,9 +29,25 @@ from .figures import Figure, Goal
 from .screen import resident_mb
 
 MODES = (
-    *("crash-mid-call", "invalid-utf8", "hang-call", "partial-then-die", "huge-result", "rpc-error", "sigstop-self"),
-    *("deep-json", "close-stdout-but-live", "progress-flood", "segv-mid-call", "stderr-flood", "late-reply"),
-    *("die-between-calls", "result-no-content", "structured-mismatch", "pretty-json", "markers", "rpc-error-weird"),
+    "crash-mid-call",
+    "invalid-utf8",
+    "hang-call",
+    "partial-then-die",
+    "huge-result",
+    "rpc-error",
+    "sigstop-self",
+    "deep-json",
+    "close-stdout-but-live",
+    "progress-flood",
+    "segv-mid-call",
+    "stderr-flood",
+    "late-reply",
+    "die-between-calls",
+    "result-no-content",
+    "structured-mismatch",
+    "pretty-json",
+    "markers",
+    "rpc-error-weird",
     "binary-garbage",
 )
 """So many that none is asked five times in two minutes: a server that dies as often is not started again by itself."""

@@ -17,8 +17,14 @@ Seen = Text | Thought | CallFound | CallUnreadable
 
 TOOLS = frozenset(
     {
-        *("get_tide", "get_weather", "write_file", "set_light"),
-        *("search", "run_query", "add_numbers", "board__get_time"),
+        "get_tide",
+        "get_weather",
+        "write_file",
+        "set_light",
+        "search",
+        "run_query",
+        "add_numbers",
+        "board__get_time",
     }
 )
 """The tools that are known in every case. Any other name is a call only behind an explicit marker."""

@@ -17,7 +17,9 @@ PLAIN = (
     row(
         "a thought, text and a call",
         f"<think>\nThe user wants the tide.\n</think>\n\nOne moment.\n{CALL}",
-        *(thought("The user wants the tide."), said("One moment."), TIDE),
+        thought("The user wants the tide."),
+        said("One moment."),
+        TIDE,
     ),
 )
 
@@ -37,7 +39,8 @@ DAMAGE = (
     row(
         "no end tag before the next call",
         f"<tool_call>\n{TIDE_JSON}\n{marked(OSLO_JSON)}",
-        *(tide("missing end marker"), OSLO),
+        tide("missing end marker"),
+        OSLO,
     ),
 )
 
@@ -56,7 +59,9 @@ PROSE = (
     row(
         "a sentence about the tag, then a call",
         f"I open <tool_call> as I was told.\n{CALL}\nDone.",
-        *(said("I open <tool_call> as I was told."), TIDE, said("Done.")),
+        said("I open <tool_call> as I was told."),
+        TIDE,
+        said("Done."),
     ),
     row("both forms in one reply", f"{CALL}\n[TOOL_CALL]\n{OSLO_JSON}\n[END_TOOL_CALL]", TIDE, OSLO),
 )

@@ -20,7 +20,8 @@ CASES = (
     row(
         "no end marker before the next call",
         f"[TOOL_CALL]\n{TIDE_JSON}\n{marked(OSLO_JSON)}",
-        *(tide("missing end marker"), OSLO),
+        tide("missing end marker"),
+        OSLO,
     ),
     row(
         "parameters for arguments",

@@ -46,12 +46,14 @@ THEN_A_CALL = (
     json(
         "an example in a fence, then a call",
         f"Like this:\n{fenced(JSON)}\nNow really:\n{JSON}",
-        *(said(f"Like this:\n{fenced(JSON)}\nNow really:"), TIDE),
+        said(f"Like this:\n{fenced(JSON)}\nNow really:"),
+        TIDE,
     ),
     hermes(
         "a call, then an example in a fence",
         f"{HERMES}\nThat was:\n{fenced(TIDE_JSON, 'json')}\nYes.",
-        *(TIDE, said(f"That was:\n{fenced(TIDE_JSON, 'json')}\nYes.")),
+        TIDE,
+        said(f"That was:\n{fenced(TIDE_JSON, 'json')}\nYes."),
     ),
 )
 
@@ -63,8 +65,16 @@ WHOLE_FENCE = (
 )
 
 TOKENS = (
-    *("<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|end|>", "<end_of_turn>"),
-    *("</s>", "<|endoftext|>", "<|end_of_text|>", "<|return|>", "<｜end▁of▁sentence｜>"),
+    "<|im_end|>",
+    "<|eot_id|>",
+    "<|eom_id|>",
+    "<|end|>",
+    "<end_of_turn>",
+    "</s>",
+    "<|endoftext|>",
+    "<|end_of_text|>",
+    "<|return|>",
+    "<｜end▁of▁sentence｜>",
 )
 
 CONTROL = (

@@ -33,13 +33,17 @@ PLAIN = (
     row(
         "text between and behind",
         f"{CALL}\nAnd the weather:\n{OSLO_CALL}\nDone.",
-        *(TIDE, said("And the weather:"), OSLO_TEXTS, said("Done.")),
+        TIDE,
+        said("And the weather:"),
+        OSLO_TEXTS,
+        said("Done."),
     ),
     row("no outer tag", FUNCTION, TIDE),
     row(
         "a thought that the prompt opened",
         f"The user wants the tide.\n</think>\n\n{CALL}",
-        *(thought("The user wants the tide."), TIDE),
+        thought("The user wants the tide."),
+        TIDE,
         starts_in_thought=True,
     ),
 )
@@ -73,7 +77,8 @@ DAMAGE = (
     row(
         "no outer end tag before the next call",
         f"<tool_call>\n{FUNCTION}\n{OSLO_CALL}",
-        *(tide("missing end marker"), OSLO_TEXTS),
+        tide("missing end marker"),
+        OSLO_TEXTS,
     ),
 )
 
@@ -83,7 +88,8 @@ NO_CALL = (
     row(
         "a sentence, then a call",
         f"I write <tool_call> and <function=x> now.\n{CALL}",
-        *(said("I write <tool_call> and <function=x> now."), TIDE),
+        said("I write <tool_call> and <function=x> now."),
+        TIDE,
     ),
 )
 

@@ -18,7 +18,11 @@ PLAIN = (
     row(
         "text before, between and behind two calls",
         f"First the tide.\n{CALL}\nThen the weather.\n{marked(OSLO_JSON)}\nThat is all.",
-        *(said("First the tide."), TIDE, said("Then the weather."), OSLO, said("That is all.")),
+        said("First the tide."),
+        TIDE,
+        said("Then the weather."),
+        OSLO,
+        said("That is all."),
     ),
     row(
         "pretty-printed JSON",
@@ -34,7 +38,8 @@ PLAIN = (
     row(
         "CRLF line ends",
         f"Let me look.\r\n[TOOL_CALL]\r\n{TIDE_JSON}\r\n[END_TOOL_CALL]\r\n",
-        *(said("Let me look."), TIDE),
+        said("Let me look."),
+        TIDE,
     ),
     row(
         "a value of 20 kB",
@@ -66,17 +71,21 @@ GARBLED = (
     row(
         "a string that the end marker's line cuts off",
         marked('{"name": "write_file", "arguments": {"path": "a.txt", "content": "one') + "\nDone.",
-        *(BAD_JSON, said("Done.")),
+        BAD_JSON,
+        said("Done."),
     ),
     row(
         "a garbled call, text, and a good one",
         marked('{"arguments": {}}') + f"\nAgain:\n{CALL}",
-        *(BAD_JSON, said("Again:"), TIDE),
+        BAD_JSON,
+        said("Again:"),
+        TIDE,
     ),
     row(
         "a call that begins before the former is whole",
         f'[TOOL_CALL]\n{{"name": "get_weather", "arguments": {CALL}',
-        *(BAD_JSON, TIDE),
+        BAD_JSON,
+        TIDE,
     ),
 )
 
@@ -104,7 +113,8 @@ PROSE = (
     row(
         "a sentence about the marker, then a call",
         f"I write [TOOL_CALL] and then the JSON:\n{CALL}",
-        *(said("I write [TOOL_CALL] and then the JSON:"), TIDE),
+        said("I write [TOOL_CALL] and then the JSON:"),
+        TIDE,
     ),
     row("a marker twice before the call", f"[TOOL_CALL]\n{CALL}", TIDE),
 )

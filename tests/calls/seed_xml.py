@@ -34,7 +34,11 @@ PLAIN = (
     row(
         "text before, between and behind",
         f"One:\n{CALL}\nTwo:\n{OSLO_CALL}\nDone.",
-        *(said("One:"), TIDE, said("Two:"), OSLO, said("Done.")),
+        said("One:"),
+        TIDE,
+        said("Two:"),
+        OSLO,
+        said("Done."),
     ),
     row("CRLF line ends", "Yes.\r\n" + CALL.replace("\n", "\r\n") + "\r\n", said("Yes."), TIDE),
 )
@@ -74,7 +78,8 @@ GARBLED = (
     row(
         "an argument without a name",
         '<tool_call name="get_tide"><argument>Husum</argument></tool_call> Hm.',
-        *(BAD_XML, said("Hm.")),
+        BAD_XML,
+        said("Hm."),
     ),
 )
 
@@ -88,7 +93,8 @@ PROSE = (
     row(
         "a sentence about the tag, then a call",
         f"I write <tool_call> now:\n{CALL}",
-        *(said("I write <tool_call> now:"), TIDE),
+        said("I write <tool_call> now:"),
+        TIDE,
     ),
 )
 

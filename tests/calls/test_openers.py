@@ -11,8 +11,22 @@ from rkllm_chat.calls.model_families import FAMILIES, UNKNOWN, make_scanner
 from rkllm_chat.core.events import CallDescribed, CallFound, CallUnreadable, Text
 
 ROWS = (
-    *("unknown", "qwen2.5", "qwen3", "qwen3.5", "llama3", "gemma", "phi4", "minicpm5", "internlm2"),
-    *("deepseek-r1", "smollm3", "mistral", "glm4.5", "granite", "lfm2", "gpt-oss"),
+    "unknown",
+    "qwen2.5",
+    "qwen3",
+    "qwen3.5",
+    "llama3",
+    "gemma",
+    "phi4",
+    "minicpm5",
+    "internlm2",
+    "deepseek-r1",
+    "smollm3",
+    "mistral",
+    "glm4.5",
+    "granite",
+    "lfm2",
+    "gpt-oss",
 )
 SIZES = (1, 3, 10_000)
 OTHER = '{"name": "tell_joke", "arguments": {"about": "ducks"}}'

@@ -183,7 +183,11 @@ def test_a_truncated_call_is_rejected(arguments: dict[str, Any], data: st.DataOb
 @pytest.mark.parametrize(
     ("start", "piece"),
     [
-        *(("", "f("), ("", "#"), ("f(x=", "["), ("f(x=", "1_1"), ("f(x='", "\\")),
+        ("", "f("),
+        ("", "#"),
+        ("f(x=", "["),
+        ("f(x=", "1_1"),
+        ("f(x='", "\\"),
         *(pytest.param("", piece, marks=pytest.mark.slow) for piece in ("f()\n", "[", "a", "elif x:")),
         *(pytest.param("f(x=", piece, marks=pytest.mark.slow) for piece in ("()", "-1", "1e", "'a' ", "not ")),
         *(pytest.param("f(x='''", piece, marks=pytest.mark.slow) for piece in ("'", "\\")),

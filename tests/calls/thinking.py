@@ -18,19 +18,25 @@ PLAIN = (
     unknown(
         "two thoughts with text between",
         "<think>One.</think>First.<think>Two.</think>Second.",
-        *(thought("One."), said("First."), thought("Two."), said("Second.")),
+        thought("One."),
+        said("First."),
+        thought("Two."),
+        said("Second."),
     ),
     unknown("a bare object behind a thought", f"<think>Hm.</think>\n\n{TIDE_JSON}", thought("Hm."), TIDE),
     unknown(
         "a fence behind a thought, and nothing else",
         f"<think>Hm.</think>\n```json\n{TIDE_JSON}\n```",
-        *(thought("Hm."), tide("fence")),
+        thought("Hm."),
+        tide("fence"),
     ),
     unknown("a Python list behind a thought", '<think>Hm.</think>\n[get_tide(harbour="Husum")]', thought("Hm."), TIDE),
     json(
         "a thought between a call and text",
         f"{JSON}<think>Now I wait.</think>Please wait.",
-        *(TIDE, thought("Now I wait."), said("Please wait.")),
+        TIDE,
+        thought("Now I wait."),
+        said("Please wait."),
     ),
     hermes(
         "a thought that was cut in its end tag",
@@ -40,7 +46,8 @@ PLAIN = (
     hermes(
         "braces and tags in a thought",
         '<think>{"name": [1, <b>]} </thinking></think>Yes.',
-        *(thought('{"name": [1, <b>]} </thinking>'), said("Yes.")),
+        thought('{"name": [1, <b>]} </thinking>'),
+        said("Yes."),
     ),
 )
 
@@ -49,17 +56,20 @@ CALLS_INSIDE = (
     hermes(
         "a call in a thought, then another one",
         f"<think>\n{HERMES}\nNo, the weather.\n</think>\n{HERMES_OSLO}",
-        *(thought(f"{HERMES}\nNo, the weather."), OSLO),
+        thought(f"{HERMES}\nNo, the weather."),
+        OSLO,
     ),
     hermes(
         "half a call in a thought",
         '<think>I open <tool_call>\n{"name": "get_tide", </think>\nHm.',
-        *(thought('I open <tool_call>\n{"name": "get_tide",'), said("Hm.")),
+        thought('I open <tool_call>\n{"name": "get_tide",'),
+        said("Hm."),
     ),
     hermes(
         "a call in a thought, then one that is cut",
         f'<think>{HERMES}</think>\n<tool_call>\n{{"name": "get_we',
-        *(thought(HERMES), CUT),
+        thought(HERMES),
+        CUT,
     ),
 )
 
@@ -67,13 +77,15 @@ ONLY_THOUGHT = (
     json(
         "a call in a thought, and nothing behind",
         f"<think>\nI call it.\n{JSON}\n</think>",
-        *(thought(f"I call it.\n{JSON}"), IN_THINKING),
+        thought(f"I call it.\n{JSON}"),
+        IN_THINKING,
     ),
     xml("a call in a thought, and nothing behind", f"<think>{XML}</think>\n", thought(XML), IN_THINKING),
     hermes(
         "a call in a thought, and the end of the turn",
         f"<think>\nSo:\n{HERMES}\nDone.\n</think>\n<|im_end|>",
-        *(thought(f"So:\n{HERMES}\nDone."), IN_THINKING),
+        thought(f"So:\n{HERMES}\nDone."),
+        IN_THINKING,
     ),
 )
 
@@ -81,19 +93,22 @@ OPENED_BY_THE_PROMPT = (
     coder(
         "all is thought until the end tag",
         "Hm, the tide.\n</think>\n\nIt is 2.4 m.",
-        *(thought("Hm, the tide."), said("It is 2.4 m.")),
+        thought("Hm, the tide."),
+        said("It is 2.4 m."),
         starts_in_thought=True,
     ),
     coder(
         "an opened thought with a call, and nothing behind",
         f"{CODER}\n</think>\n",
-        *(thought(CODER), IN_THINKING),
+        thought(CODER),
+        IN_THINKING,
         starts_in_thought=True,
     ),
     hermes(
         "an opened thought with a call, then a call",
         f"{HERMES_OSLO}\n</think>\n{HERMES}",
-        *(thought(HERMES_OSLO), TIDE),
+        thought(HERMES_OSLO),
+        TIDE,
         starts_in_thought=True,
     ),
 )

@@ -15,7 +15,10 @@ CALLS = (
         "all the four marked forms in one reply",
         f'{TAUGHT}\n<tool_call>{OSLO_JSON}</tool_call>\n<function=search>{{}}</function>\n<tool_call name="search">'
         "</tool_call>",
-        *(TIDE, OSLO, call("search"), call("search")),
+        TIDE,
+        OSLO,
+        call("search"),
+        call("search"),
     ),
     row("a bare object behind a marked call", f"{TAUGHT}\n{OSLO_JSON}", TIDE, OSLO),
     row("a Python dictionary, bare", "{'name': 'get_tide', 'arguments': {'harbour': 'Husum'}}", tide("single quotes")),

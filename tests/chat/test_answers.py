@@ -208,9 +208,21 @@ async def answer_in_the_end(_rounds: int) -> Continuation:
 REPLIES = st.lists(
     st.sampled_from(
         [
-            *(LOOK, MOVE, call_text("look", place="Leer"), call_text("fail"), call_text("sail"), LOOK + MOVE),
-            *("", " \n", "It is quiet.", "look", f"I look. {LOOK}", '{"name": "look", "arguments": {}}'),
-            *('[TOOL_CALL]{"name": }[END_TOOL_CALL]', '{"name": "look", "arguments": {"place": "Husum"}', "<think>"),
+            LOOK,
+            MOVE,
+            call_text("look", place="Leer"),
+            call_text("fail"),
+            call_text("sail"),
+            LOOK + MOVE,
+            "",
+            " \n",
+            "It is quiet.",
+            "look",
+            f"I look. {LOOK}",
+            '{"name": "look", "arguments": {}}',
+            '[TOOL_CALL]{"name": }[END_TOOL_CALL]',
+            '{"name": "look", "arguments": {"place": "Husum"}',
+            "<think>",
             '```json\n{"name": "look", "arguments": {}}\n``` shows it.',
         ]
     ),

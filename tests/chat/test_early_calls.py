@@ -216,8 +216,14 @@ def test_where_no_calls_are_left_none_starts_early() -> None:
 
 FRAGMENTS = st.sampled_from(
     [
-        *(look("Husum"), look("Leer"), call_text("move"), call_text("nothing")),
-        *("[TOOL_CALL]\n{broken\n[END_TOOL_CALL]", call_text("more", handle="r1"), " and ", call_text("denied")),
+        look("Husum"),
+        look("Leer"),
+        call_text("move"),
+        call_text("nothing"),
+        "[TOOL_CALL]\n{broken\n[END_TOOL_CALL]",
+        call_text("more", handle="r1"),
+        " and ",
+        call_text("denied"),
     ]
 )
 

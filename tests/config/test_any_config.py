@@ -22,8 +22,18 @@ from rkllm_chat.core.errors import ConfigError
 
 MOST_CPU_S = 1.0
 KEYS = (
-    *("chat", "servers", "mcpServers", "type", "disabled", "autoApprove", "headers", "Authorization", ""),
-    *(*SETTINGS_TABLES, *CHAT_KEYS, *(field.name for field in fields(ServerConfig))),
+    "chat",
+    "servers",
+    "mcpServers",
+    "type",
+    "disabled",
+    "autoApprove",
+    "headers",
+    "Authorization",
+    "",
+    *SETTINGS_TABLES,
+    *CHAT_KEYS,
+    *(field.name for field in fields(ServerConfig)),
     *(field.name for table in SETTINGS_TABLES.values() for field in fields(table)),
 )
 WORDS = ("all", "ask", "auto", "trusted", "http://127.0.0.1:1/x", "${HOME}", "${A:-b}", "${", "$", "a__b", "../x", "\0")
@@ -48,9 +58,38 @@ files = st.dictionaries(keys, values, max_size=4) | st.fixed_dictionaries(
     },
 )
 SCRAPS = (
-    *("[", "]", "[[servers]]", "\n", " = ", '"', '"""', "'", "{", "}", ".", ",", "#", "\\u0000", "1e999", "inf", "nan"),
-    *("name", "command", "a", "chat", "null", "1979-05-27T07:32:00Z", "\x00", "\ufeff", "\ud800", "\r"),
-    *("9" * 5000, "[" * 5000, '{"a":' * 5000, "a." * 15, "${A:-" * 2000),
+    "[",
+    "]",
+    "[[servers]]",
+    "\n",
+    " = ",
+    '"',
+    '"""',
+    "'",
+    "{",
+    "}",
+    ".",
+    ",",
+    "#",
+    "\\u0000",
+    "1e999",
+    "inf",
+    "nan",
+    "name",
+    "command",
+    "a",
+    "chat",
+    "null",
+    "1979-05-27T07:32:00Z",
+    "\x00",
+    "\ufeff",
+    "\ud800",
+    "\r",
+    "9" * 5000,
+    "[" * 5000,
+    '{"a":' * 5000,
+    "a." * 15,
+    "${A:-" * 2000,
 )
 scraps = st.lists(st.sampled_from(SCRAPS) | st.text(max_size=4), max_size=25).map("".join)
 

@@ -26,8 +26,15 @@ from rkllm_chat.core.sanitize import (
 @pytest.mark.parametrize(
     "text",
     [
-        *("plain\n\ttext", "é ü ß 東京 한국어", "👩‍🔧 🇯🇵 ❤️ 1️⃣ ❤️‍🔥", "[TOOL_CALL] <b> & \\x1b", ""),
-        *("می‌خواهم", "क्‍ष", "葛\U000e0100城市", "e\u0301"),
+        "plain\n\ttext",
+        "é ü ß 東京 한국어",
+        "👩‍🔧 🇯🇵 ❤️ 1️⃣ ❤️‍🔥",
+        "[TOOL_CALL] <b> & \\x1b",
+        "",
+        "می‌خواهم",
+        "क्‍ष",
+        "葛\U000e0100城市",
+        "e\u0301",
     ],
     ids=repr,
 )
@@ -100,9 +107,30 @@ def test_a_cleaned_json_document_has_the_same_value(text: str) -> None:
 
 
 PIECES = [
-    *("\x1b[31m", "\x1b]52;c;aGk=\x07", "\x1b]8;;u\x07", "\x9b2J", "\r", "\r\n", "\b", "\u202e", "\u2066", "\x7f"),
-    *("\ud83d", "\u200b", "\u200d", "\ufeff", "\U000e0041", "\u2028", "\x85", "❤\ufe0f", "👩\u200d🔧", "\\x1b"),
-    *("é", "東", "\t", "\n"),
+    "\x1b[31m",
+    "\x1b]52;c;aGk=\x07",
+    "\x1b]8;;u\x07",
+    "\x9b2J",
+    "\r",
+    "\r\n",
+    "\b",
+    "\u202e",
+    "\u2066",
+    "\x7f",
+    "\ud83d",
+    "\u200b",
+    "\u200d",
+    "\ufeff",
+    "\U000e0041",
+    "\u2028",
+    "\x85",
+    "❤\ufe0f",
+    "👩\u200d🔧",
+    "\\x1b",
+    "é",
+    "東",
+    "\t",
+    "\n",
 ]
 any_text = st.lists(st.sampled_from(PIECES) | st.text(), max_size=15).map("".join)
 letters = st.characters(categories=["L", "N", "P", "S", "Zs", "Mc"]).filter(lambda letter: not ZERO_WIDTH.match(letter))

@@ -35,7 +35,17 @@ BAD_SCHEMAS: list[Message] = [
     {"name": "bad_7", "inputSchema": {"type": "object", "required": "text"}},
 ]
 WEIRD_NAMES: list[Any] = [
-    *(None, 7, "", "x" * 300, "esc\x1b[2J", "two words", "line\nbreak", "../up", "echо", "a__b", {"a": 1})
+    None,
+    7,
+    "",
+    "x" * 300,
+    "esc\x1b[2J",
+    "two words",
+    "line\nbreak",
+    "../up",
+    "echо",
+    "a__b",
+    {"a": 1},
 ]
 LINK_VARIABLE = "CHAOS_LINK"
 LAST_PAGE = 60

@@ -35,12 +35,25 @@ ACT |= {"title": "Act", "outputSchema": NUMBER}
 DEPTHS = (3, 99, 101, 900, 5000, 100_000)
 SIZES = (1000, 100_000, 1_000_000, 5_000_000)
 TEXTS = (
-    *("", "\x1b]0;owned\x07\x1b[2J", "\u202egnp.exe", "\x00", "\n" * 50, "e" + "\u0301" * 5000),
-    *("\U000e0041", "%s{}${HOME}"),
+    "",
+    "\x1b]0;owned\x07\x1b[2J",
+    "\u202egnp.exe",
+    "\x00",
+    "\n" * 50,
+    "e" + "\u0301" * 5000,
+    "\U000e0041",
+    "%s{}${HOME}",
 )
 SCALARS: tuple[Any, ...] = (None, True, False, 0, -1, 2**63, 10**400, 1.5, 1e308, [], {}, [None], {"": ""}, "7", *TEXTS)
 RAW_VALUES = (
-    *(b"NaN", b"-Infinity", b"1e999", b"9" * 5000, b'"\\ud800"', b'"\\u0000"', b'"\xff\xfe"', b'{"a":1,"a":[]}'),
+    b"NaN",
+    b"-Infinity",
+    b"1e999",
+    b"9" * 5000,
+    b'"\\ud800"',
+    b'"\\u0000"',
+    b'"\xff\xfe"',
+    b'{"a":1,"a":[]}',
     b"tru",
 )
 MARK = "@@replaced@@"

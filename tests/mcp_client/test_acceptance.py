@@ -407,8 +407,31 @@ def test_a_pipe_among_the_files_of_a_folder_is_not_waited_for(clone: Clone) -> N
 
 
 PARTS = (
-    *("~", "/", "..", "./x", "-c", "=", ":", "python3", "npx", "${HOME}", "${NO}", "${A:-", "}", "~nobody", "x" * 5000),
-    *("\u202e", "\n", "\x1b[2J", "\ud800", "\0", "https://[::1", "@", "%", "\\", " "),
+    "~",
+    "/",
+    "..",
+    "./x",
+    "-c",
+    "=",
+    ":",
+    "python3",
+    "npx",
+    "${HOME}",
+    "${NO}",
+    "${A:-",
+    "}",
+    "~nobody",
+    "x" * 5000,
+    "\u202e",
+    "\n",
+    "\x1b[2J",
+    "\ud800",
+    "\0",
+    "https://[::1",
+    "@",
+    "%",
+    "\\",
+    " ",
 )
 texts = st.lists(st.sampled_from(PARTS) | st.text(max_size=3), max_size=4).map("".join)
 tables = st.dictionaries(texts, texts, max_size=2)

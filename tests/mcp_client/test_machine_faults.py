@@ -193,6 +193,8 @@ def test_a_session_in_which_the_model_failed_goes_on(program: Run, script: Scrip
     assert program("-p", "two", "--model", script("Hello."), *alone).stdout == "Hello.\n"
     (name,) = shelf.list_ids()
     assert [(one.role, one.text) for one in records_of(shelf, name)] == [
-        *(("user", "one"), ("assistant", "…")),
-        *(("user", "two"), ("assistant", "Hello.")),
+        ("user", "one"),
+        ("assistant", "…"),
+        ("user", "two"),
+        ("assistant", "Hello."),
     ]

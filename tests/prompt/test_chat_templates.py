@@ -86,11 +86,38 @@ WRITTEN = {
 }
 
 TOKENS = [
-    *("<|im_start|>", "<|im_end|>", "<|endoftext|>", "<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>"),
-    *("<|eot_id|>", "<|python_tag|>", "<bos>", "<eos>", "<start_of_turn>", "<end_of_turn>", "<|turn>", "<turn|>"),
-    *("<|user|>", "<|assistant|>", "<|end|>", "<s>", "</s>", "[INST]", "[/INST]", "[TOOL_CALLS]", "<<SYS>>"),
-    *("<</SYS>>", "<｜User｜>", "<｜Assistant｜>", "<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>", "<用户>"),
-    *("<AI>", "[gMASK]", "[|user|]"),
+    "<|im_start|>",
+    "<|im_end|>",
+    "<|endoftext|>",
+    "<|begin_of_text|>",
+    "<|start_header_id|>",
+    "<|end_header_id|>",
+    "<|eot_id|>",
+    "<|python_tag|>",
+    "<bos>",
+    "<eos>",
+    "<start_of_turn>",
+    "<end_of_turn>",
+    "<|turn>",
+    "<turn|>",
+    "<|user|>",
+    "<|assistant|>",
+    "<|end|>",
+    "<s>",
+    "</s>",
+    "[INST]",
+    "[/INST]",
+    "[TOOL_CALLS]",
+    "<<SYS>>",
+    "<</SYS>>",
+    "<｜User｜>",
+    "<｜Assistant｜>",
+    "<｜begin▁of▁sentence｜>",
+    "<｜end▁of▁sentence｜>",
+    "<用户>",
+    "<AI>",
+    "[gMASK]",
+    "[|user|]",
 ]
 WORDS = ["<think>", "</think>", "<tool_call>", "</tool_call>", "<tool_response>", "[TOOL_CALL]", "[END_TOOL_CALL]"]
 SCRAPS = [*"<>|｜＜[]/ \nas", "\u200b", "im_end", "|im_end|>", "<|im_", "end_of_turn>", "INST]", "SYS>>", "用户>"]
@@ -215,15 +242,24 @@ def test_a_think_tag_in_the_text_of_a_user_opens_nothing() -> None:
 def test_a_model_file_tells_its_family_with_hyphens_underscores_or_blanks() -> None:
     files = {
         "chatml": (
-            *("Qwen3-1.7B-rk3588-w8a8.rkllm", "Qwen-1_8B-Chat.rkllm", "Marco-o1-rk3588-w8a8.rkllm", "tiny-tools.gguf"),
-            *("SmolLM2-1.7B-Instruct-rk3576-w4a16.rkllm", "Hermes-3-Llama-3.2-3B-rk3588-w8a8.rkllm"),
-            *("OpenHermes-2.5-Mistral-7B.Q4_K_M.gguf", "dolphin-2.9-llama3-8b.rkllm", "InternVL3_5-1B.rkllm"),
-            *("MiniCPM3-4B_W8A8_RK3588.rkllm", "MiniCPM-V-2_6-rk3588-w8a8.rkllm", "MiniCPM-2B-128k.rkllm"),
+            "Qwen3-1.7B-rk3588-w8a8.rkllm",
+            "Qwen-1_8B-Chat.rkllm",
+            "Marco-o1-rk3588-w8a8.rkllm",
+            "tiny-tools.gguf",
+            "SmolLM2-1.7B-Instruct-rk3576-w4a16.rkllm",
+            "Hermes-3-Llama-3.2-3B-rk3588-w8a8.rkllm",
+            "OpenHermes-2.5-Mistral-7B.Q4_K_M.gguf",
+            "dolphin-2.9-llama3-8b.rkllm",
+            "InternVL3_5-1B.rkllm",
+            "MiniCPM3-4B_W8A8_RK3588.rkllm",
+            "MiniCPM-V-2_6-rk3588-w8a8.rkllm",
+            "MiniCPM-2B-128k.rkllm",
         ),
         "qwen3.5": ("Qwen3.5-2B_w8a8_rk3588.rkllm", "qwen3-5-2b.rkllm"),
         "minicpm": ("MiniCPM-2B-dpo-bf16_w8a8.rkllm", "minicpm-1b-sft.rkllm"),
         "deepseek-r1": (
-            *("DeepSeek-R1-Distill-Llama-8B-rk3588-w8a8.rkllm", "deepseek_r1_0528_qwen3_8b.rkllm"),
+            "DeepSeek-R1-Distill-Llama-8B-rk3588-w8a8.rkllm",
+            "deepseek_r1_0528_qwen3_8b.rkllm",
             "DeepSeek-1.5B-Qwen.rkllm",
         ),
         "zephyr": ("TinyLLAMA_1.1B_rk3588.rkllm", "zephyr-7b-beta.Q4_0.gguf"),
@@ -250,9 +286,17 @@ def test_a_model_file_tells_its_family_with_hyphens_underscores_or_blanks() -> N
 
 def test_an_unknown_model_file_tells_no_family() -> None:
     unknown = (
-        *("model.rkllm", "TeleChat2-3B.rkllm", "phi-2.rkllm", "Hunyuan-A13B-Instruct.gguf"),
-        *("Llama-2-7b-chat.gguf", "open_llama_3b.gguf", "deepseek-coder1.3b-instruct.rkllm", "glm-4-9b-chat.rkllm"),
-        *("stablelm-2-zephyr-1_6b.gguf", "MiniCPM5-1B.rkllm", ""),
+        "model.rkllm",
+        "TeleChat2-3B.rkllm",
+        "phi-2.rkllm",
+        "Hunyuan-A13B-Instruct.gguf",
+        "Llama-2-7b-chat.gguf",
+        "open_llama_3b.gguf",
+        "deepseek-coder1.3b-instruct.rkllm",
+        "glm-4-9b-chat.rkllm",
+        "stablelm-2-zephyr-1_6b.gguf",
+        "MiniCPM5-1B.rkllm",
+        "",
     )
     assert [file for file in unknown if choose_template("auto", file)] == []
 

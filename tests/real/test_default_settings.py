@@ -152,7 +152,16 @@ def test_a_server_does_its_work_in_a_turn_with_default_settings(
     model = script(*(call_text(tool, **fill(given)) for tool, given in calls), "Done.")
     question = f"Do this: {json.dumps([(tool, fill(given)) for tool, given in calls])}"
     done = program(
-        *("-p", question, "--model", model, "--config", str(config), "--allow", "*", "--output-format", "json"),
+        "-p",
+        question,
+        "--model",
+        model,
+        "--config",
+        str(config),
+        "--allow",
+        "*",
+        "--output-format",
+        "json",
         code=None,
     )
     result = json.loads(done.stdout)["result"]

@@ -172,8 +172,25 @@ def test_markdown_of_a_hostile_talk_has_no_html_and_loads_nothing() -> None:
         shown = exported("md", hostile_talk((text,)))
         page = Tags(MarkdownIt("commonmark").enable("table").render(shown))
         assert {tag for tag, _ in page.tags} <= {
-            *("h1", "h2", "h3", "p", "ul", "li", "blockquote", "pre", "code", "em", "strong", "a", "br"),
-            *("table", "thead", "tbody", "tr", "th", "td"),
+            "h1",
+            "h2",
+            "h3",
+            "p",
+            "ul",
+            "li",
+            "blockquote",
+            "pre",
+            "code",
+            "em",
+            "strong",
+            "a",
+            "br",
+            "table",
+            "thead",
+            "tbody",
+            "tr",
+            "th",
+            "td",
         }
         assert not UNSAFE.search(shown.replace("\n", ""))
 

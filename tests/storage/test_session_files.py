@@ -33,8 +33,19 @@ from rkllm_chat.storage.session_records import (
 RESULT = ToolResult("box", "depth", {"at": "Husum", "metres": [1, 2.5]}, "completed", "2 m", 0.25, {"depth": 2})
 RECORDS: tuple[Record, ...] = (
     Setup(
-        *("0.1", "a.gguf", "llama", "gguf:12", 4096, "/home/anna", "ab", {"max_steps": 8}),
-        *((Tool("depth", "Deep?"),), "", "qwen3", "hermes", ("hermes",)),
+        "0.1",
+        "a.gguf",
+        "llama",
+        "gguf:12",
+        4096,
+        "/home/anna",
+        "ab",
+        {"max_steps": 8},
+        (Tool("depth", "Deep?"),),
+        "",
+        "qwen3",
+        "hermes",
+        ("hermes",),
     ),
     Message("user", "深さは?\u2028 \u2029\x85 and\x0b more"),
     Message("assistant", "[TOOL_CALL]…"),

@@ -43,8 +43,14 @@ def write_chaos(folder: Path, **modes: str) -> str:
     """Configure servers of `mcp_client.chaos`, each in its mode, which log what happens to them in the folder."""
     commands = {
         name: [
-            *(sys.executable, "-m", "mcp_client.chaos", mode),
-            *("--log", f"{folder / name}.jsonl", "--state", f"{folder / name}.lives"),
+            sys.executable,
+            "-m",
+            "mcp_client.chaos",
+            mode,
+            "--log",
+            f"{folder / name}.jsonl",
+            "--state",
+            f"{folder / name}.lives",
         ]
         for name, mode in modes.items()
     }

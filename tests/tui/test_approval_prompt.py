@@ -52,8 +52,18 @@ def test_a_path_outside_the_folder_is_flagged(path: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        *("a.txt", "sub/a.txt", "sub/../a.txt", "/home/mara/notes/a.txt", "/home/mara/notes"),
-        *("1/2", "https://example.org/../x", "and/or", "", "a\n/etc/passwd", "~3 hours", "..."),
+        "a.txt",
+        "sub/a.txt",
+        "sub/../a.txt",
+        "/home/mara/notes/a.txt",
+        "/home/mara/notes",
+        "1/2",
+        "https://example.org/../x",
+        "and/or",
+        "",
+        "a\n/etc/passwd",
+        "~3 hours",
+        "...",
     ],
 )
 def test_a_path_inside_the_folder_and_other_text_are_not_flagged(text: str) -> None:
@@ -110,8 +120,13 @@ def test_edits_are_shown_as_a_change() -> None:
     lines = describe_call(Tool("edit_file", server="disk"), arguments, WORDS, FOLDER)
     assert [line.text for line in lines][2:-2] == [
         "  edits = 2 lines added, 2 removed",
-        *("    @@ -1,2 +1,2 @@", "     one", "    -two", "    +2"),
-        *("    @@ -1 +1 @@", "    -x", "    +y"),
+        "    @@ -1,2 +1,2 @@",
+        "     one",
+        "    -two",
+        "    +2",
+        "    @@ -1 +1 @@",
+        "    -x",
+        "    +y",
     ]
     more = {"path": "a.txt", "edits": [{"oldText": "x", "newText": "y", "all": True}]}
     assert '"all": true' in describe_call(Tool("edit_file", server="disk"), more, WORDS, FOLDER)[2].text

@@ -114,8 +114,15 @@ def test_a_file_that_is_written_is_shown_as_a_change(
     lines = screen.lines()
     change = lines.index(f"  content = change of {file}: 1 added, 1 removed")
     assert [line.strip() for line in lines[change + 1 : change + 10]] == [
-        *("@@ -27,7 +27,7 @@", "line 27", "line 28", "line 29"),
-        *("-line 30", "+line thirty", "line 31", "line 32", "line 33"),
+        "@@ -27,7 +27,7 @@",
+        "line 27",
+        "line 28",
+        "line 29",
+        "-line 30",
+        "+line thirty",
+        "line 31",
+        "line 32",
+        "line 33",
     ]
     rows = {line.strip(): row for row, line in enumerate(screen.emulator.display)}
     colors = {text: screen.emulator.buffer[rows[text]][4].fg for text in ("-line 30", "line 31", "+line thirty")}

@@ -30,8 +30,13 @@ ARGUMENTS = {f"a{number:02}": text for number, text in enumerate(MARKED)}
 # Channel -> what is typed, and the text to wait for. Keys of one or two characters answer a question.
 STEPS: dict[str, list[tuple[str, str]]] = {
     "results": [
-        *[("/call act\r", "Ctrl+O shows them"), ("\x0f", LAST), ("act\r", "[q] stop:"), ("y", "Done.")],
-        *[("/history 1\r", LAST), ("\x0f", LAST), ("/context\r", "total")],
+        ("/call act\r", "Ctrl+O shows them"),
+        ("\x0f", LAST),
+        ("act\r", "[q] stop:"),
+        ("y", "Done."),
+        ("/history 1\r", LAST),
+        ("\x0f", LAST),
+        ("/context\r", "total"),
     ],
     "resources": [("/resources\r", LAST)],
     "prompts": [("/prompts\r", LAST), ("/prompt ask who=me\r", "Send it?"), ("n", "[y/N] n")],

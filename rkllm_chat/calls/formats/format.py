@@ -18,16 +18,47 @@ from .tagged_calls import group_body, tag_reader
 OPEN, CLOSE = "[TOOL_CALL]", "[END_TOOL_CALL]"
 
 CONTROL_TOKENS = (
-    *("<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|end|>", "<end_of_turn>", "<|endoftext|>", "<|end_of_text|>"),
-    *("<|return|>", "<|eot|>", "<|eom|>", "<|eos|>", "<|role_end|>", "<|endofturn|>", "[|endofturn|]", "[e~["),
-    *("<|assistant_end|>", "<｜end▁of▁sentence｜>", "</s>", "<eos>"),
-    *("</assistant>", "</response>", "<sep>", "<SPECIAL_12>", "<end_of_sentence>"),
+    "<|im_end|>",
+    "<|eot_id|>",
+    "<|eom_id|>",
+    "<|end|>",
+    "<end_of_turn>",
+    "<|endoftext|>",
+    "<|end_of_text|>",
+    "<|return|>",
+    "<|eot|>",
+    "<|eom|>",
+    "<|eos|>",
+    "<|role_end|>",
+    "<|endofturn|>",
+    "[|endofturn|]",
+    "[e~[",
+    "<|assistant_end|>",
+    "<｜end▁of▁sentence｜>",
+    "</s>",
+    "<eos>",
+    "</assistant>",
+    "</response>",
+    "<sep>",
+    "<SPECIAL_12>",
+    "<end_of_sentence>",
 )
 """Tokens that end a turn, of all families. An engine should remove them, and some do not."""
 
 TURN_OPENERS = (
-    *("<|im_start|>", "<|start_header_id|>", "<|header_start|>", "<|start_of_role|>", "<|START_OF_TURN_TOKEN|>"),
-    *("<start_of_turn>", "<|turn>", "<|user|>", "<|assistant|>", "<|system|>", "<｜User｜>", "[INST]", "<|start|>user"),
+    "<|im_start|>",
+    "<|start_header_id|>",
+    "<|header_start|>",
+    "<|start_of_role|>",
+    "<|START_OF_TURN_TOKEN|>",
+    "<start_of_turn>",
+    "<|turn>",
+    "<|user|>",
+    "<|assistant|>",
+    "<|system|>",
+    "<｜User｜>",
+    "[INST]",
+    "<|start|>user",
 )
 """What begins a turn, of all families. A turn that begins after a call was not written by its author."""
 

@@ -114,5 +114,7 @@ def _build_value(children: list[tuple[str, Any]]) -> Any:
 
 MINIMAX = Layout(
     f"{MINIMAX_TOKEN}<invoke name=NAME>ARGUMENTS{MINIMAX_TOKEN}</invoke>",
-    *(NestedTags(), f"{MINIMAX_TOKEN}<tool_call>\n", f"\n{MINIMAX_TOKEN}</tool_call>"),
+    NestedTags(),
+    before=f"{MINIMAX_TOKEN}<tool_call>\n",
+    after=f"\n{MINIMAX_TOKEN}</tool_call>",
 )

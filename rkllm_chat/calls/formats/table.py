@@ -61,7 +61,8 @@ _PLAMO = named_call(
     "<|plamo:begin_tool_request:plamo|><|plamo:begin_tool_name:plamo|>NAME<|plamo:end_tool_name:plamo|>"
     "<|plamo:begin_tool_arguments:plamo|><|plamo:constrain|>json<|plamo:msg|>ARGUMENTS"
     "<|plamo:end_tool_arguments:plamo|><|plamo:end_tool_request:plamo|>",
-    *("<|plamo:begin_tool_requests:plamo|>", "<|plamo:end_tool_requests:plamo|>"),
+    before="<|plamo:begin_tool_requests:plamo|>",
+    after="<|plamo:end_tool_requests:plamo|>",
 )
 _RESULTS = ("[TOOL_RESULTS]",)
 _THINK = {"[THINK]": "[/THINK]"}

@@ -162,16 +162,27 @@ def pair_syntax(call: str, end: str, prefix: str = "", suffix: str = "") -> TagS
 
 INVOKE, MUSE, STEP3 = invoke_syntax(), invoke_syntax("atem:"), invoke_syntax("steptml:", line_end="")
 SEED = TagSyntax(
-    *("<tool_call name=NAME>", "<argument name=KEY>VALUE</argument>\n", "</tool_call>", ("<parameter", "<param")),
+    "<tool_call name=NAME>",
+    "<argument name=KEY>VALUE</argument>\n",
+    "</tool_call>",
+    also=("<parameter", "<param"),
     is_escaped=True,
     is_trimmed=True,
 )
 MINICPM5 = TagSyntax(
-    *("<function name=NAME>", "<param name=KEY>VALUE</param>\n", "</function>", ("<argument",), True, True),
+    "<function name=NAME>",
+    "<param name=KEY>VALUE</param>\n",
+    "</function>",
+    also=("<argument",),
+    is_escaped=True,
+    is_trimmed=True,
     is_common=True,
 )
 QWEN = TagSyntax(
-    *("<function=NAME>", "<parameter=KEY>\nVALUE\n</parameter>\n", "</function>\n</tool_call>", ("<param=",)),
+    "<function=NAME>",
+    "<parameter=KEY>\nVALUE\n</parameter>\n",
+    "</function>\n</tool_call>",
+    also=("<param=",),
     is_trimmed=True,
 )
 SEED_OSS = TagSyntax("<function=NAME>", "<parameter=KEY>VALUE</parameter>\n", "</function>\n</seed:tool_call>")

@@ -28,8 +28,15 @@ _MAX_COPY_LENGTH = 200
 _MANY_USES = 2
 
 _SUBSCHEMA = (
-    *("not", "if", "then", "else", "contains", "items"),
-    *("additionalItems", "additionalProperties", "propertyNames"),
+    "not",
+    "if",
+    "then",
+    "else",
+    "contains",
+    "items",
+    "additionalItems",
+    "additionalProperties",
+    "propertyNames",
 )
 _SUBSCHEMA_LIST = ("allOf", "anyOf", "oneOf", "prefixItems", "items")
 _SUBSCHEMA_TABLE = ("properties", "patternProperties", "dependentSchemas", "dependencies")

@@ -19,8 +19,16 @@ _MAX_ITEM_DEPTH = 2
 _MAX_COMPARED = 1000
 _VALUE_KINDS = frozenset(
     (
-        *("type", "enum", "const", "anyOf", "oneOf"),
-        *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
+        "type",
+        "enum",
+        "const",
+        "anyOf",
+        "oneOf",
+        "minimum",
+        "maximum",
+        "exclusiveMinimum",
+        "exclusiveMaximum",
+        "multipleOf",
     )
 )
 TYPE_DESCRIPTIONS = {

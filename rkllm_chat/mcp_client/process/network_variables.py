@@ -13,8 +13,12 @@ CERTIFICATE_FILES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "RE
 """Variables that name a file or a folder, which a sandbox makes readable."""
 _REGISTRY = "npm_config_registry"
 _MIRRORS = (
-    *(_REGISTRY, "NPM_CONFIG_REGISTRY"),
-    *("UV_INDEX_URL", "UV_DEFAULT_INDEX", "UV_PYTHON_INSTALL_MIRROR", "PIP_INDEX_URL"),
+    _REGISTRY,
+    "NPM_CONFIG_REGISTRY",
+    "UV_INDEX_URL",
+    "UV_DEFAULT_INDEX",
+    "UV_PYTHON_INSTALL_MIRROR",
+    "PIP_INDEX_URL",
 )
 NETWORK_VARIABLES = (*_PROXIES, *(name.lower() for name in _PROXIES), *CERTIFICATE_FILES, *_MIRRORS)
 """Passed on to a server that has the network."""
@@ -23,17 +27,34 @@ _NPM_CONFIG = ".npmrc"
 _MAX_BYTES = 1 << 16
 _HINTS = {
     (
-        *("CERTIFICATE_VERIFY_FAILED", "UnknownIssuer", "unable to get local issuer", "self-signed certificate"),
-        *("self signed certificate", "SELF_SIGNED_CERT", "UNABLE_TO_VERIFY_LEAF", "UNABLE_TO_GET_ISSUER_CERT"),
+        "CERTIFICATE_VERIFY_FAILED",
+        "UnknownIssuer",
+        "unable to get local issuer",
+        "self-signed certificate",
+        "self signed certificate",
+        "SELF_SIGNED_CERT",
+        "UNABLE_TO_VERIFY_LEAF",
+        "UNABLE_TO_GET_ISSUER_CERT",
     ): "A certificate was not accepted. Behind a company's proxy, set SSL_CERT_FILE (Python, uv) or NODE_EXTRA_CA_CERTS"
     " (Node) to the file with its certificate.",
     (
-        *("407 Proxy", "Proxy Authentication Required", "ProxyError", "proxy connect", "tunneling socket"),
-        *("Tunnel connection failed", "UNABLE_TO_CONNECT_TO_PROXY"),
+        "407 Proxy",
+        "Proxy Authentication Required",
+        "ProxyError",
+        "proxy connect",
+        "tunneling socket",
+        "Tunnel connection failed",
+        "UNABLE_TO_CONNECT_TO_PROXY",
     ): "A proxy refused the connection. Check HTTPS_PROXY and NO_PROXY.",
     (
-        *("EAI_AGAIN", "ENOTFOUND", "Temporary failure in name resolution", "Name or service not known"),
-        *("dns error", "failed to lookup address", "getaddrinfo failed", "nodename nor servname"),
+        "EAI_AGAIN",
+        "ENOTFOUND",
+        "Temporary failure in name resolution",
+        "Name or service not known",
+        "dns error",
+        "failed to lookup address",
+        "getaddrinfo failed",
+        "nodename nor servname",
     ): "A name could not be resolved. Check the network; behind a proxy, set HTTPS_PROXY.",
 }
 """Words of the errors of common programs -> what a user can do."""

@@ -51,8 +51,15 @@ _PROBE_CACHE = "bubblewrap.json"
 _MAX_CACHE_BYTES = 1 << 16
 _FILTER = "--seccomp"
 _ALWAYS = (
-    *("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"),
-    *("--die-with-parent", "--new-session", "--cap-drop", "ALL"),
+    "--unshare-user",
+    "--unshare-pid",
+    "--unshare-ipc",
+    "--unshare-uts",
+    "--unshare-cgroup-try",
+    "--die-with-parent",
+    "--new-session",
+    "--cap-drop",
+    "ALL",
 )
 _IF_KNOWN = ("--disable-userns", "--size", _FILTER)
 _NO_NETWORK = "--unshare-net"
@@ -76,16 +83,54 @@ _ENTER = f'{{ {_LIMITS} }} 2>/dev/null; exec "$@"'
 _KERNEL_SETTINGS = ("sys", "irq", "bus", "fs", "scsi", "acpi", "driver", "dynamic_debug", "mtrr", "sysrq-trigger")
 _KEY_LISTS = ("keys", "key-users")
 _SETTINGS = (
-    *("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives", "localtime", "timezone", "locale.alias"),
-    *("resolv.conf", "hosts", "host.conf", "nsswitch.conf", "gai.conf", "protocols", "services", "mime.types"),
-    *("ssl/certs", "ssl/cert.pem", "ssl/openssl.cnf", "pki/ca-trust", "pki/tls/certs", "pki/tls/cert.pem"),
-    *("ca-certificates", "crypto-policies", "passwd", "group", "gitconfig", "fonts", "os-release"),
+    "ld.so.cache",
+    "ld.so.conf",
+    "ld.so.conf.d",
+    "alternatives",
+    "localtime",
+    "timezone",
+    "locale.alias",
+    "resolv.conf",
+    "hosts",
+    "host.conf",
+    "nsswitch.conf",
+    "gai.conf",
+    "protocols",
+    "services",
+    "mime.types",
+    "ssl/certs",
+    "ssl/cert.pem",
+    "ssl/openssl.cnf",
+    "pki/ca-trust",
+    "pki/tls/certs",
+    "pki/tls/cert.pem",
+    "ca-certificates",
+    "crypto-policies",
+    "passwd",
+    "group",
+    "gitconfig",
+    "fonts",
+    "os-release",
 )
 """Files in /etc that programs need, none of them secret."""
 _OWN_CONFIG = ".config/rkllm-chat"
 SECRET_PATHS = (
-    *(".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".netrc", ".npmrc", ".pypirc", ".git-credentials"),
-    *(".config/gcloud", ".config/gh", _OWN_CONFIG, ".mcp.json", ".local/share/keyrings", ".password-store"),
+    ".ssh",
+    ".gnupg",
+    ".aws",
+    ".azure",
+    ".kube",
+    ".docker",
+    ".netrc",
+    ".npmrc",
+    ".pypirc",
+    ".git-credentials",
+    ".config/gcloud",
+    ".config/gh",
+    _OWN_CONFIG,
+    ".mcp.json",
+    ".local/share/keyrings",
+    ".password-store",
 )
 """Hidden even if a home folder is made available as a whole."""
 _OFF_HINT = 'Set sandbox = "off".' if IS_MACOS else 'Install it (apt install bubblewrap), or set sandbox = "off".'
@@ -135,7 +180,11 @@ def wrap_in_sandbox(server: ServerConfig, start: StartPlan, roots: Iterable[str]
         *_mount_system(bubblewrap),
         *_mount_files(bubblewrap, paths, folder, os.path.normpath(start.environment.get("HOME") or home)),
         *_protect(bubblewrap, server, start, paths, home),
-        *("--remount-ro", "/", "--chdir", folder, "--"),
+        "--remount-ro",
+        "/",
+        "--chdir",
+        folder,
+        "--",
         *start.command,
     ]
 
@@ -224,9 +273,11 @@ def _mount_system(bubblewrap: _Bubblewrap) -> list[str]:
     arguments += ["--ro-bind-try", "/sys/devices/system/cpu", "/sys/devices/system/cpu"]
     return [
         *arguments,
-        *("--proc", "/proc"),
+        "--proc",
+        "/proc",
         *_close_kernel_files(),
-        *("--dev", "/dev"),
+        "--dev",
+        "/dev",
         *bubblewrap.mount_tmpfs("/dev/shm"),
         *bubblewrap.mount_tmpfs("/tmp"),
     ]

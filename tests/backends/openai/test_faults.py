@@ -229,7 +229,14 @@ def test_the_key_is_sent_only_to_the_service(
         f'[chat]\nmodel = "{service.url}"\n[openai]\nkey_env = "OUR_KEY"\n', encoding="utf-8"
     )
     done = program(
-        *("-p", "Hello!", "--config", "own.toml", "--no-servers", "-v", "--log-file", "log"),
+        "-p",
+        "Hello!",
+        "--config",
+        "own.toml",
+        "--no-servers",
+        "-v",
+        "--log-file",
+        "log",
         code=4 if mode == "unauthorized" else 1,
     )
     assert [asked.headers["authorization"] for asked in service.asked] == [f"Bearer {KEY}"]

@@ -111,8 +111,16 @@ def test_a_protected_service_needs_its_key(
 
 def test_one_turn_of_the_program(real_service: str, program: Program) -> None:
     done = program(
-        *("-p", "What is 12 * 34?", "--output-format", "json", "--temperature", "0"),
-        *("--model", real_service, "--context", str(CONTEXT_TOKENS)),
+        "-p",
+        "What is 12 * 34?",
+        "--output-format",
+        "json",
+        "--temperature",
+        "0",
+        "--model",
+        real_service,
+        "--context",
+        str(CONTEXT_TOKENS),
     )
     result = json.loads(done.stdout)["result"]
     assert [(call["tool"], call["arguments"]) for call in result["calls"]] == [("calculate", {"expression": "12 * 34"})]

@@ -201,9 +201,29 @@ def test_an_argument_in_tags_may_hold_any_text(matcher: Matcher) -> None:
 
 
 PIECES = [
-    *("<", "</", "/", ">", "=", "\n", " ", "x", "&lt;", "param", "parameter", "argument", "arg_value"),
-    *("<![CDATA[", "]]>", "</parameter>", "</param>", "</argument>", "</arg_value>"),
-    *("</function>", "</tool_call>", "</tool>", "</call>"),
+    "<",
+    "</",
+    "/",
+    ">",
+    "=",
+    "\n",
+    " ",
+    "x",
+    "&lt;",
+    "param",
+    "parameter",
+    "argument",
+    "arg_value",
+    "<![CDATA[",
+    "]]>",
+    "</parameter>",
+    "</param>",
+    "</argument>",
+    "</arg_value>",
+    "</function>",
+    "</tool_call>",
+    "</tool>",
+    "</call>",
 ]
 
 

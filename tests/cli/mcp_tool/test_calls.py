@@ -31,8 +31,14 @@ from mcp_client.chaos_http import open_site
 from stage import PROGRAM
 
 NAMES = (
-    *("text with = inside", "large whole number", "false", "null where text may be", "a list by repetition"),
-    *("dots over JSON", "further arguments", "our options as names"),
+    "text with = inside",
+    "large whole number",
+    "false",
+    "null where text may be",
+    "a list by repetition",
+    "dots over JSON",
+    "further arguments",
+    "our options as names",
 )
 
 
