@@ -23,7 +23,6 @@ from typing import Literal
 from ..calls.arguments import validate_arguments
 from ..calls.feedback import CallError, fingerprint_call, to_call_error, write_correction, write_error
 from ..calls.formats import FORMATS
-from ..calls.schema.resolve import required_of
 from ..calls.tool_names import find_by_arguments, find_by_parameters, find_tools, shown_name, similar_names
 from ..config.policy import Decision, decide_call
 from ..core.errors import ValidationError
@@ -47,17 +46,7 @@ from .context import compute_result_budget, make_call_toolbox
 from .conversation import Conversation
 from .event_stream import Emit
 from .result_budget import ResultBudget
-from .value_rules import (
-    Evidence,
-    drop_placeholders,
-    find_reason,
-    holds_result,
-    list_missing,
-    list_unsupported,
-    looks_up,
-    may_write,
-    supports_call,
-)
+from .value_rules import ValueRules, drop_placeholders, may_write
 
 _Verdict = Literal["run", "refused", "spent", "declined", "stopped"]
 _REASONS: dict[str, DeclineReason] = {
@@ -271,6 +260,7 @@ class ReplyCalls:
         self.is_stopped = False
         self.missing: list[str] = []
         self._chat, self._state, self._starts_early = chat, state, starts_early
+        self._rules = ValueRules(chat)
         self._running = RunningCalls()
         self._unexecuted: dict[int, Message] = {}
         self._accepted: set[str] = set()
@@ -305,7 +295,8 @@ class ReplyCalls:
             or (runs and all(self._is_settled(run) for run in runs))
         ):
             return ReplyDiscarded()
-        if not self._running.started and (forbidden := self._find_forbidden(runs)):
+        forbidden = None if self._running.started else next(filter(None, map(self._find_forbidden, runs)), None)
+        if forbidden:
             return forbidden
         unknown = [one.tool_name for one in outcomes if isinstance(one, CallError) and one.is_final]
         has_tools = tools or not self._chat.is_served  # a client without tools gets the text of the reply
@@ -317,50 +308,10 @@ class ReplyCalls:
         Nobody is there to be asked, or its server says that it only reads, and no call since may have changed anything.
         """
         fingerprint, state = run.fingerprint, self._state
-        if not state.was_made(fingerprint) or _only_reads(run.tool) or not self._has_rules(run.tool):
+        if not state.was_made(fingerprint) or _only_reads(run.tool) or not self._rules.hold_for(run.tool):
             return False
         is_told = not state.find_writes_since(fingerprint) if run.tool.read_only else self._chat.approve is decline_all
         return is_told or state.is_unchanged(fingerprint)
-
-    def _find_forbidden(self, runs: Sequence[PreparedCall]) -> ReplyDiscarded | None:
-        """Return the first call that a value rule forbids; a person is asked about what may change something."""
-        chat = self._chat
-        for run in runs:
-            if not self._has_rules(run.tool) or self._state.was_made(run.fingerprint):
-                continue
-            reason = find_reason(run.tool, run.call.arguments, self._evidence, chat.profile.forces_calls)
-            if reason == "unasked" and chat.approve is not decline_all:
-                continue
-            if reason:
-                arguments = ", ".join(map(str, run.call.arguments.values()))
-                values = f"{run.tool.name}: {arguments}" if arguments else run.tool.name
-                return ReplyDiscarded(reason=reason, values=values)
-        return None
-
-    def _has_rules(self, tool: Tool) -> bool:
-        """Return whether the value rules hold for a tool.
-
-        Not for the program's own, nor for what a client of the API runs, nor for the model of a service, which is
-        larger than those that they were measured with. Nor with `approve = "all"`, by which a user takes the calls as
-        they come; `allow` says of a tool that it may run, not what with.
-        """
-        if self._chat.settings.policy.approve == "all":
-            return False
-        return bool(tool.server) and not (self._chat.is_run_by_client(tool) or self._chat.backend.native_tools)
-
-    @property
-    def _evidence(self) -> Evidence:
-        return Evidence.collect(self._chat.visible_messages, self._chat.settings.system)
-
-    def find_unrelated(self, reply: str) -> ReplyDiscarded | None:
-        """Return why an answer is asked for once more: it holds nothing of the results, where that was measured."""
-        if not self._chat.profile.forces_calls or holds_result(reply, self._evidence):
-            return None
-        return ReplyDiscarded(reason="unrelated")
-
-    def find_left_over(self) -> list[str]:
-        """Return what the question names and nobody has looked up, where the profile has its call forced."""
-        return self._evidence.left_over if self._chat.profile.forces_calls else []
 
     async def offer(
         self, calls: Sequence[ToolCall], must_ask: bool, by_question: bool = False, names: Sequence[str] = ()
@@ -382,9 +333,7 @@ class ReplyCalls:
         run = next((run for run in runs if isinstance(run, PreparedCall)), None)
         if run is None or self._state.was_made(run.fingerprint):
             return None
-        if names and (self._find_forbidden([run]) or not looks_up(run.call.arguments, names)):
-            return None
-        if not must_ask and not supports_call(run.tool, run.call.arguments, self._evidence, by_question):
+        if not (must_ask or self._rules.support(run.tool, run.call.arguments, by_question, names)):
             return None
         is_free = not must_ask and self._chat.is_run_by_client(run.tool)
         verdict = "run" if is_free else await self._ask(run, CallPosition(is_described=True), must_ask)
@@ -414,7 +363,7 @@ class ReplyCalls:
             position = CallPosition(number, count)
             outcome = await self._authorize(self.found[index], toolbox.tools, position, usage.is_cut)
             if isinstance(outcome, PreparedCall):
-                unsupported = self._find_optional_unsupported(outcome)
+                unsupported = self._rules.list_dispensable(outcome.tool, outcome.call.arguments)
                 waiting.append(replace(outcome, index=index, number=number, unsupported=unsupported))
                 continue
             if isinstance(outcome, CallError):
@@ -462,7 +411,13 @@ class ReplyCalls:
             return None
         if self._state.was_made(run.fingerprint) or self._decide(run.tool) != "run":
             return None
-        return None if self._find_forbidden([run]) else run
+        return None if self._find_forbidden(run) else run
+
+    def _find_forbidden(self, run: PreparedCall) -> ReplyDiscarded | None:
+        """Return why a value rule forbids a call; None of one that was made before in this turn."""
+        if self._state.was_made(run.fingerprint):
+            return None
+        return self._rules.find_forbidden(run.tool, run.call.arguments)
 
     async def _authorize(
         self, found: CallFound | CallUnreadable, tools: Sequence[Tool], position: CallPosition, was_truncated: bool
@@ -479,7 +434,7 @@ class ReplyCalls:
         is_again, call = state.was_made(run.fingerprint), run.call
         if (is_again and _only_reads(run.tool) and state.is_unchanged(run.fingerprint)) or self._is_settled(run):
             return self._refuse(call, run.tool, "repeated")
-        missing = self._find_missing(run)
+        missing = [] if run.fingerprint in self._accepted else self._rules.list_missing(run.tool, call.arguments)
         if missing and self._chat.approve is decline_all and self._decide(run.tool) in ("run", "ask"):
             self.missing += missing
             return self._refuse(call, run.tool, "missing", names=", ".join(missing))
@@ -501,20 +456,6 @@ class ReplyCalls:
                 return self._refuse(call, run.tool, "declined_because", reason=reason)
             case _:
                 return self._refuse(call, run.tool, verdict)
-
-    def _find_missing(self, run: PreparedCall) -> list[str]:
-        """Return the values from nowhere of a call that may change something; the user is asked about such a call."""
-        if not (self._has_rules(run.tool) and may_write(run.tool)) or run.fingerprint in self._accepted:
-            return []
-        return list_missing(run.tool, run.call.arguments, self._evidence.known)
-
-    def _find_optional_unsupported(self, run: PreparedCall) -> tuple[str, ...]:
-        """Return the optional values from nowhere of a call that only reads."""
-        if may_write(run.tool) or not self._has_rules(run.tool):
-            return ()
-        required = required_of(run.tool.schema)
-        names = list_unsupported(run.tool, run.call.arguments, self._evidence.known)
-        return tuple(name for name in names if name not in required)
 
     def _prepare(
         self, found: CallFound | CallUnreadable, tools: Sequence[Tool], was_truncated: bool

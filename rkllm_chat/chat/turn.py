@@ -53,9 +53,10 @@ from .conversation import Conversation
 from .event_stream import Emit, stream_events
 from .reply_stream import ReplyStream
 from .tool_calls import ReplyCalls, TurnState
+from .value_rules import ValueRules
 
-_Outcome = Literal["continue", "answer", "ask"] | Reason
-"""How a turn continues after a round: with another one, with an answer without calls, with a question, or not."""
+_Outcome = Literal["continue", "answer"] | Reason
+"""How a turn continues after a round: with another one, with an answer without calls, or not."""
 
 
 class Turn:
@@ -63,11 +64,11 @@ class Turn:
 
     def __init__(self, chat: Conversation) -> None:
         self._chat = chat
+        self._rules = ValueRules(chat)
         self._state = TurnState()
         self._usage: list[Usage] = []
         self._unrun = ""  # the calls of the last reply that did not run
-        self._forced_tools: Sequence[Tool] = ()
-        self._missing: list[str] = []  # what the user must say before a call can be made
+        self._answered_by: AnsweredBy = "model"
 
     async def run(self, user_input: str | Sequence[Message]) -> AsyncGenerator[Event, None]:
         """Append what the user says, generate replies and run their calls until the model has answered.
@@ -119,7 +120,6 @@ class Turn:
         if messages and messages[0].role == "tool":
             self._state = TurnState.resume(chat.history)
         outcome: _Outcome = "continue"
-        answered_by: AnsweredBy = "model"
         rounds_left = chat.settings.max_steps
         while outcome == "continue":
             outcome = await self._run_round(emit)
@@ -131,13 +131,11 @@ class Turn:
                 else:
                     outcome = "answer" if continuation == "answer" else "steps"
         if outcome == "answer":
-            outcome, answered_by = await self._answer(emit)
-        elif outcome == "ask":
-            outcome, answered_by = await self._ask_back(emit), "result"
+            outcome = await self._answer(emit)
         elif outcome == "steps":
             await emit(Notice(chat.words("chat.steps", steps=len(self._usage))))
         await self._trim_history(emit, estimate_question_tokens(chat))
-        await emit(TurnEnded(outcome, tuple(self._usage), answered_by))
+        await emit(TurnEnded(outcome, tuple(self._usage), self._answered_by))
 
     async def _run_round(self, emit: Emit) -> _Outcome:
         """Generate one reply and run its calls."""
@@ -148,20 +146,17 @@ class Turn:
         if is_void:
             calls = ReplyCalls(chat, self._state, starts_early=False)
         try:
-            if not (calls.found or (is_void and not calls.find_left_over())):
+            if not (calls.found or (is_void and not self._rules.find_left_over())):
                 await self._call_announced(reply, calls, emit)
-            if not calls.found and is_void:
-                return "answer"
             if not calls.found:
-                return reply.usage.end_reason
+                return "answer" if is_void else reply.usage.end_reason
             await calls.run(reply.usage, emit)
         finally:
             await calls.close(reply.usage)
         if calls.is_stopped:
             return "stopped"
         if calls.missing:
-            self._missing = calls.missing
-            return "ask"
+            return await self._ask_back(calls.missing, emit)
         self._unrun = "".join(call.raw for call in calls.found if isinstance(call, CallUnreadable))
         if self._state.gave_up:
             return "answer" if chat.toolbox.tools or not chat.is_served else "steps"
@@ -181,7 +176,7 @@ class Turn:
                 await emit(void)
             elif not (reply.has_text or reply.calls) and self._must_answer(reply.usage):
                 kind = "discarded"
-            elif not (reply.calls or reply.described) and (unrelated := calls.find_unrelated(reply.shown_text)):
+            elif not (reply.calls or reply.described) and (unrelated := self._rules.find_unrelated(reply.shown_text)):
                 kind = "discarded"
                 await emit(unrelated)
         finally:
@@ -200,7 +195,7 @@ class Turn:
         is_first = not any(message.role == "tool" for message in chat.history[find_last_turn(chat.history) :])
         accepted = await calls.offer(described, must_ask=False) if is_first else None
         meant, is_named = find_meant_tools(chat, reply.shown_text) if is_first and not accepted else ([], False)
-        if left_over := calls.find_left_over():
+        if left_over := self._rules.find_left_over():
             meant = [*chat.toolbox.tools]
         if meant and (call := await self._force_call(meant, emit)):
             accepted = await calls.offer([call], must_ask=False, by_question=is_first and not is_named, names=left_over)
@@ -215,8 +210,8 @@ class Turn:
 
     async def _force_call(self, tools: Sequence[Tool], emit: Emit) -> ToolCall | None:
         """Have the model write a call of one of these tools, in the place of its last reply; None without one."""
-        reply, self._forced_tools = ReplyStream(make_reply_scanner(self._chat), lambda _call: None), tools
-        await self._send(reply, "call", partial(_emit_progress, emit))
+        reply = ReplyStream(make_reply_scanner(self._chat), lambda _call: None)
+        await self._send(reply, "call", partial(_emit_progress, emit), tools)
         self._record_usage(reply.usage)
         return next((found.call for found in reply.calls if isinstance(found, CallFound)), None)
 
@@ -224,13 +219,13 @@ class Turn:
         """Return whether an empty reply is no end: after calls, and in a chat also before, unless it was cut off."""
         return any(self._state.rounds) or not (self._chat.is_served or usage.is_cut)
 
-    async def _send(self, reply: ReplyStream, form: PromptForm, emit: Emit) -> None:
+    async def _send(self, reply: ReplyStream, form: PromptForm, emit: Emit, forced_tools: Sequence[Tool] = ()) -> None:
         """Send the prompt and read the reply; once more, with fewer turns, if the context turns out to be smaller."""
         chat = self._chat
         await self._trim_history(emit)
         context_tokens = chat.backend.context_tokens
         try:
-            await self._read(reply, form, emit)
+            await self._read(reply, form, emit, forced_tools)
         except ContextOverflowError as overflow:
             learned_tokens = chat.backend.context_tokens
             if not reply.is_empty or not (overflow.prompt_tokens or learned_tokens < context_tokens):
@@ -239,17 +234,15 @@ class Turn:
                 key = "chat.context_learned" if overflow.context_tokens else "chat.context_halved"
                 await emit(Notice(chat.words(key, tokens=learned_tokens)))
             await self._trim_history(emit)
-            await self._read(reply, form, emit)
+            await self._read(reply, form, emit, forced_tools)
 
-    async def _read(self, reply: ReplyStream, form: PromptForm, emit: Emit) -> None:
+    async def _read(self, reply: ReplyStream, form: PromptForm, emit: Emit, forced_tools: Sequence[Tool]) -> None:
         chat = self._chat
-        prompt, tools = (
-            build_prompt(chat, None, form, self._forced_tools),
-            native_tools_of(chat) if form != "flat" else (),
-        )
+        prompt = build_prompt(chat, None, form, forced_tools)
+        tools = native_tools_of(chat) if form != "flat" else ()
         if (cached := chat.backend.count_cached_tokens(prompt)) is not None:  # the engine may still be busy
             await emit(Reading(0, max(1, chat.backend.count_tokens(prompt) - cached)))
-        stream = chat.backend.stream(prompt, chat.generation, tools, build_grammar(chat, form, self._forced_tools))
+        stream = chat.backend.stream(prompt, chat.generation, tools, build_grammar(chat, form, forced_tools))
         await reply.read(stream, emit, chat.translate)
 
     def _keep(self, reply: ReplyStream, kind: ReplyKind) -> None:
@@ -262,18 +255,19 @@ class Turn:
         self._chat.usages.append(usage)
         self._usage.append(usage)
 
-    async def _ask_back(self, emit: Emit) -> Reason:
+    async def _ask_back(self, missing: Sequence[str], emit: Emit) -> Reason:
         """Ask the user for what a call needs that may change something; nobody was there to approve it as it is."""
-        chat = self._chat
-        *others, last = dict.fromkeys(self._missing)
+        chat, self._answered_by = self._chat, "result"
+        *others, last = dict.fromkeys(missing)
         names = chat.words("chat.joined", names=", ".join(others), last=last) if others else last
         text = chat.words("chat.ask_back", names=names.replace("_", " "))
         await emit(Text(text))
         chat.history.append(Message("assistant", text, reply_kind="forced"))
         return "answered"
 
-    async def _answer(self, emit: Emit) -> tuple[Reason, AnsweredBy]:
+    async def _answer(self, emit: Emit) -> Reason:
         """Generate an answer in a mode in which calls are impossible; without one, the last result is the answer."""
+        self._answered_by = "forced"
         for form in list_answer_forms(self._chat):
             reply = ReplyStream(make_reply_scanner(self._chat), lambda _call: None)
             kind: ReplyKind = "forced"
@@ -283,8 +277,9 @@ class Turn:
             finally:
                 self._keep(reply, kind)
             if reply.has_text:
-                return reply.usage.end_reason, "forced"
-        return await self._answer_with_result(emit), "result"
+                return reply.usage.end_reason
+        self._answered_by = "result"
+        return await self._answer_with_result(emit)
 
     async def _answer_with_result(self, emit: Emit) -> Reason:
         """Show the last completed result of the turn as its answer, or else what there is, as no answer."""

@@ -20,23 +20,15 @@ from itertools import pairwise
 from typing import Any
 
 from ..calls.schema.resolve import properties_of, required_of
+from ..core.events import ReplyDiscarded
 from ..core.messages import Message, Tool, ToolResult
+from ..core.protocols import decline_all
 from ..prompt.budget import find_last_turn
 from ..prompt.compose import is_correction
 from ..prompt.tool_ranking import CJK_RUN, STOP_WORDS, extract_terms
+from .conversation import Conversation
 
-__all__ = [
-    "REASONS",
-    "Evidence",
-    "drop_placeholders",
-    "find_reason",
-    "holds_result",
-    "list_missing",
-    "list_unsupported",
-    "looks_up",
-    "may_write",
-    "supports_call",
-]
+__all__ = ["REASONS", "ValueRules", "drop_placeholders", "may_write"]
 
 REASONS: Mapping[str, str] = {
     "invented": "behind a result, or asked about the user: a value stands nowhere",
@@ -97,7 +89,95 @@ _NUMBER_WORDS = {
 }
 
 
-class Source:
+class ValueRules:
+    """What the value rules say about the next calls and the answer of a conversation."""
+
+    def __init__(self, chat: Conversation) -> None:
+        self._chat = chat
+
+    def hold_for(self, tool: Tool) -> bool:
+        """Return whether they hold for a tool.
+
+        Not for the program's own, nor for what a client of the API runs, nor for the model of a service, which is
+        larger than those that they were measured with. Nor with `approve = "all"`, by which a user takes the calls as
+        they come; `allow` says of a tool that it may run, not what with.
+        """
+        if self._chat.settings.policy.approve == "all":
+            return False
+        return bool(tool.server) and not (self._chat.is_run_by_client(tool) or self._chat.backend.native_tools)
+
+    def find_forbidden(self, tool: Tool, arguments: Mapping[str, Any]) -> ReplyDiscarded | None:
+        """Return why a call ends the calling; a person is asked about what may change something."""
+        if not self.hold_for(tool):
+            return None
+        reason = _find_reason(tool, arguments, self._evidence, self._chat.profile.forces_calls)
+        if not reason or (reason == "unasked" and self._chat.approve is not decline_all):
+            return None
+        values = ", ".join(map(str, arguments.values()))
+        return ReplyDiscarded(reason=reason, values=f"{tool.name}: {values}" if values else tool.name)
+
+    def find_unrelated(self, reply: str) -> ReplyDiscarded | None:
+        """Return why an answer is asked for once more: it holds nothing of the results, where that was measured."""
+        if not self._chat.profile.forces_calls or _holds_result(reply, self._evidence):
+            return None
+        return ReplyDiscarded(reason="unrelated")
+
+    def find_left_over(self) -> list[str]:
+        """Return what the question names and nobody has looked up, where the profile has its call forced."""
+        return self._evidence.left_over if self._chat.profile.forces_calls else []
+
+    def list_missing(self, tool: Tool, arguments: Mapping[str, Any]) -> list[str]:
+        """Return the required arguments from nowhere of a call that may change something: the user is asked."""
+        if not (self.hold_for(tool) and may_write(tool)):
+            return []
+        return _list_missing(tool, arguments, self._evidence.known)
+
+    def list_dispensable(self, tool: Tool, arguments: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return the optional arguments from nowhere of a call that only reads."""
+        if may_write(tool) or not self.hold_for(tool):
+            return ()
+        required = required_of(tool.schema)
+        unsupported = _list_unsupported(tool, arguments, self._evidence.known)
+        return tuple(name for name in unsupported if name not in required)
+
+    def support(
+        self, tool: Tool, arguments: Mapping[str, Any], by_question: bool = False, names: Sequence[str] = ()
+    ) -> bool:
+        """Return whether a call that the reply does not make may be made: all of its values stand somewhere.
+
+        One without arguments has no values; it is made if it only reads and is not what the question is about.
+
+        Args:
+            tool: The tool.
+            arguments: The arguments of the call.
+            by_question: They stand in the question, because the reply does not name the tool.
+            names: What the call must use, and no rule forbid it; empty for any call.
+        """
+        evidence = self._evidence
+        if names and (self.find_forbidden(tool, arguments) or not _look_up(arguments, names)):
+            return False
+        if not arguments:
+            return not may_write(tool) and _normalize(tool.name) not in evidence.question.text
+        return not _list_unsupported(tool, arguments, evidence.question if by_question else evidence.known)
+
+    @property
+    def _evidence(self) -> _Evidence:
+        return _Evidence.collect(self._chat.visible_messages, self._chat.settings.system)
+
+
+def may_write(tool: Tool) -> bool:
+    """Return whether a call may change something, as far as server and name say; nothing is allowed because of it."""
+    first = next(iter(_WORD.findall(tool.name.replace("_", " "))), "").casefold()
+    return not (tool.read_only or first in _READING_VERBS.split())
+
+
+def drop_placeholders(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments without optional ones whose value says that there is none: `/path/to/folder`, `<name>`."""
+    required = required_of(tool.schema)
+    return {name: value for name, value in arguments.items() if name in required or not _is_placeholder(value)}
+
+
+class _Source:
     """A text in which values may stand."""
 
     def __init__(self, text: str) -> None:
@@ -183,7 +263,7 @@ def _read_numbers(text: str) -> Iterator[float]:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class _Evidence:
     """What a turn knows.
 
     Attributes:
@@ -193,13 +273,13 @@ class Evidence:
         has_earlier_turns: Whether the user has spoken before.
     """
 
-    question: Source
-    known: Source
+    question: _Source
+    known: _Source
     results: Sequence[ToolResult]
     has_earlier_turns: bool = False
 
     @classmethod
-    def collect(cls, messages: Sequence[Message], system: str = "") -> Evidence:
+    def collect(cls, messages: Sequence[Message], system: str = "") -> _Evidence:
         """Collect the evidence of the last turn of visible messages; what the model wrote in it is none."""
         start = find_last_turn(messages)
         turn = [message for message in messages[start:] if message.role != "assistant"]
@@ -208,7 +288,7 @@ class Evidence:
         texts = (message.result.text if message.result else message.text for message in (*earlier, *turn))
         ran = [one for one in turn if one.result and not is_correction(one)]
         results = [one.result for one in ran if one.result and one.result.status in ("completed", "failed")]
-        return cls(Source(question), Source("\n".join([system, *texts])), results, bool(earlier))
+        return cls(_Source(question), _Source("\n".join([system, *texts])), results, bool(earlier))
 
     @cached_property
     def left_over(self) -> list[str]:
@@ -218,14 +298,14 @@ class Evidence:
         """
         if not self.results:
             return []
-        told = Source("\n".join([self.used.text, *(result.text for result in self.results)]))
+        told = _Source("\n".join([self.used.text, *(result.text for result in self.results)]))
         names = (next(filter(None, match.groups()), match[0]) for match in _NAMED.finditer(self.question.original))
         return [name for name in names if not told.has(name)]
 
     @cached_property
-    def used(self) -> Source:
+    def used(self) -> _Source:
         """The values of the calls of this turn."""
-        return Source("\n".join(str(value) for result in self.results for value in _leaves(result.arguments)))
+        return _Source("\n".join(str(value) for result in self.results for value in _leaves(result.arguments)))
 
 
 def _is_said(message: Message, following: Message) -> bool:
@@ -235,13 +315,7 @@ def _is_said(message: Message, following: Message) -> bool:
     return message.result is None or message.result.status == "completed"
 
 
-def looks_up(arguments: Mapping[str, Any], names: Sequence[str]) -> bool:
-    """Return whether a call uses one of these names."""
-    written = Source("\n".join(str(value) for value in _leaves(arguments)))
-    return any(map(written.has, names))
-
-
-def holds_result(reply: str, evidence: Evidence) -> bool:
+def _holds_result(reply: str, evidence: _Evidence) -> bool:
     """Return whether an answer is short, or has a word or a number of the results that the question has not.
 
     "Thank you for the information!", and a refusal that a conversation has once, are repeated behind every result. An
@@ -253,7 +327,7 @@ def holds_result(reply: str, evidence: Evidence) -> bool:
     texts = "\n".join(result.text for result in evidence.results)
     if bool(CJK_RUN.search(reply)) != bool(CJK_RUN.search(texts)):
         return True
-    said = Source(reply)
+    said = _Source(reply)
     asked = evidence.question.words | evidence.used.words | _stop_words()
     told = [
         word for word in _WORD.findall(_normalize(texts)) if word not in asked and (len(word) > 2 or word.isdigit())
@@ -261,13 +335,13 @@ def holds_result(reply: str, evidence: Evidence) -> bool:
     return not told or any(map(said.has, told)) or bool(CJK_RUN.search(reply))
 
 
-def may_write(tool: Tool) -> bool:
-    """Return whether a call may change something, as far as server and name say; nothing is allowed because of it."""
-    first = next(iter(_WORD.findall(tool.name.replace("_", " "))), "").casefold()
-    return not (tool.read_only or first in _READING_VERBS.split())
+def _look_up(arguments: Mapping[str, Any], names: Sequence[str]) -> bool:
+    """Return whether a call uses one of these names."""
+    written = _Source("\n".join(str(value) for value in _leaves(arguments)))
+    return any(map(written.has, names))
 
 
-def list_unsupported(tool: Tool, arguments: Mapping[str, Any], known: Source) -> list[str]:
+def _list_unsupported(tool: Tool, arguments: Mapping[str, Any], known: _Source) -> list[str]:
     """Return the arguments with a value that stands nowhere; choices that the schema lists and its defaults do."""
     declared = properties_of(tool.schema)
     return [
@@ -277,23 +351,13 @@ def list_unsupported(tool: Tool, arguments: Mapping[str, Any], known: Source) ->
     ]
 
 
-def list_missing(tool: Tool, arguments: Mapping[str, Any], known: Source) -> list[str]:
+def _list_missing(tool: Tool, arguments: Mapping[str, Any], known: _Source) -> list[str]:
     """Return the required arguments of a call with a value that stands nowhere: nobody said what they are."""
     required = required_of(tool.schema)
-    return [name for name in list_unsupported(tool, arguments, known) if name in required]
+    return [name for name in _list_unsupported(tool, arguments, known) if name in required]
 
 
-def supports_call(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence, by_question: bool = False) -> bool:
-    """Return whether a call that the reply does not make may be made: all of it stands somewhere, or in the question.
-
-    One without arguments has nothing that could; it is made if it only reads and is not what the question is about.
-    """
-    if not arguments:
-        return not may_write(tool) and _normalize(tool.name) not in evidence.question.text
-    return not list_unsupported(tool, arguments, evidence.question if by_question else evidence.known)
-
-
-def find_reason(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence, is_strict: bool = False) -> str:
+def _find_reason(tool: Tool, arguments: Mapping[str, Any], evidence: _Evidence, is_strict: bool = False) -> str:
     """Return the key of REASONS why a call does not run and the model answers now; "" if it may run.
 
     Args:
@@ -308,7 +372,7 @@ def find_reason(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence, is
             return "unspoken"
         return "invented" if _is_made_up(tool, arguments, evidence, is_strict) else ""
     of_tool = [result for result in evidence.results if (result.server, result.tool) == (tool.server, tool.name)]
-    if list_missing(tool, arguments, evidence.known) and not _is_translated(tool, of_tool, evidence):
+    if _list_missing(tool, arguments, evidence.known) and not _is_translated(tool, of_tool, evidence):
         return "invented"
     has_new = any(map(evidence.question.has, _unused(arguments, evidence)))
     if of_tool and not (has_new or _goes_on(tool, arguments, evidence) or _is_translated(tool, of_tool, evidence)):
@@ -318,7 +382,7 @@ def find_reason(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence, is
     return ""
 
 
-def _is_spoken_of(tool: Tool, known: Source) -> bool:
+def _is_spoken_of(tool: Tool, known: _Source) -> bool:
     """Return whether the conversation shares a word, or a synonym, with the name or description of a tool.
 
     It stands for the values of a call that has none: "Who wrote Hamlet?" called `get_npu`. Of 20 questions for such
@@ -328,7 +392,7 @@ def _is_spoken_of(tool: Tool, known: Source) -> bool:
     return not set(told).isdisjoint(extract_terms(known.original))
 
 
-def _is_made_up(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence, is_strict: bool) -> bool:
+def _is_made_up(tool: Tool, arguments: Mapping[str, Any], evidence: _Evidence, is_strict: bool) -> bool:
     """Return whether the first call of a turn looks up elsewhere what the user has said before, or asks for nothing.
 
     "What is my name?" looked up "John Doe": the user speaks of themselves in a conversation that has gone on, the
@@ -349,14 +413,14 @@ def _is_made_up(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence, is
     return not (may_be_translated and _shares_term(tool.name, evidence.question))
 
 
-def _is_translated(tool: Tool, of_tool: Sequence[ToolResult], evidence: Evidence) -> bool:
+def _is_translated(tool: Tool, of_tool: Sequence[ToolResult], evidence: _Evidence) -> bool:
     """Return whether the tool takes names in another script than the question has: one that it took stands nowhere."""
     return bool(CJK_RUN.search(evidence.question.text)) and any(
-        list_unsupported(tool, result.arguments, evidence.question) for result in of_tool
+        _list_unsupported(tool, result.arguments, evidence.question) for result in of_tool
     )
 
 
-def _unused(arguments: Mapping[str, Any], evidence: Evidence) -> Iterator[object]:
+def _unused(arguments: Mapping[str, Any], evidence: _Evidence) -> Iterator[object]:
     """Yield the words and numbers of the arguments that no call of the turn has used."""
     for value in _leaves(arguments):
         if isinstance(value, int | float):
@@ -367,7 +431,7 @@ def _unused(arguments: Mapping[str, Any], evidence: Evidence) -> Iterator[object
                 yield word
 
 
-def _goes_on(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence) -> bool:
+def _goes_on(tool: Tool, arguments: Mapping[str, Any], evidence: _Evidence) -> bool:
     """Return whether a call goes on where one before ended: with the next file of a list, or the next page."""
     required = required_of(tool.schema)
     optional = {name: value for name, value in arguments.items() if name not in required}
@@ -375,19 +439,13 @@ def _goes_on(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence) -> bo
     return any(map(evidence.known.has, names)) or any(True for _ in _unused(optional, evidence))
 
 
-def _asks_for(tool: Tool, question: Source) -> bool:
+def _asks_for(tool: Tool, question: _Source) -> bool:
     """Return whether a question has the first word of a tool's name, or a synonym of it."""
     return _shares_term(next(iter(_WORD.findall(tool.name.replace("_", " "))), ""), question)
 
 
-def _shares_term(name: str, question: Source) -> bool:
+def _shares_term(name: str, question: _Source) -> bool:
     return not {*extract_terms(name.replace("_", " "))}.isdisjoint(extract_terms(question.text))
-
-
-def drop_placeholders(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments without optional ones whose value says that there is none: `/path/to/folder`, `<name>`."""
-    required = required_of(tool.schema)
-    return {name: value for name, value in arguments.items() if name in required or not _is_placeholder(value)}
 
 
 def _is_placeholder(value: object) -> bool:
