@@ -57,7 +57,7 @@ def make_parser() -> argparse.ArgumentParser:
     add("--json", action="store_true", help="print one JSON document")
     parsers["export"].add_argument("id", metavar="ID", help="a session")
     output = f"{', '.join(EXPORTS)}, to print it so; or a new file, in the format of its suffix (default: md)"
-    parsers["export"].add_argument("-o", "--output", metavar="FORM|FILE", default="md", help=output)
+    parsers["export"].add_argument("-o", "--output", metavar="FORMAT|FILE", default="md", help=output)
     parsers["export"].add_argument("--format", choices=EXPORTS, help=argparse.SUPPRESS)  # goes in version 0.3
     parsers["delete"].add_argument("ids", metavar="ID", nargs="+", help="a session")
     parsers["delete"].add_argument("-y", "--yes", action="store_true", help="delete without asking")
@@ -91,7 +91,9 @@ def _export(directory: SessionDirectory, name: str, options: argparse.Namespace)
     """Write a conversation to standard output, or to a new file. Raises ConfigError."""
     path = None if options.output in EXPORTS else Path(options.output)
     suffix = path.suffix.removeprefix(".") if path else options.output
-    format_name = options.format or (suffix if suffix in EXPORTS else "md")
+    format_name = options.format or suffix or "md"
+    if format_name not in EXPORTS:
+        raise UsageError(f"Unknown export format {format_name}.", f"Available formats: {', '.join(EXPORTS)}.")
     text = export_conversation(format_name, name, directory.read(name).entries, i18n.load(i18n.AUTO))
     if path is None:
         write_output(sanitize_for_terminal(text) if sys.stdout.isatty() else text)

@@ -188,7 +188,7 @@ def test_a_chat_writes_no_secret_to_any_file(
     screen.type(f"Say {SECRETS['GitHub']}!\r")
     screen.wait_for("in production.", 30)
     screen.wait_for_prompt()
-    for form in ("md", "html", "json"):
+    for form in ("md", "json"):
         screen.type(f"/export chat.{form}\r")
         screen.wait_for(f"exported to chat.{form}")
         screen.wait_for_prompt()
@@ -202,7 +202,7 @@ def test_a_chat_writes_no_secret_to_any_file(
     (session,) = shelf.path.iterdir()
     files = {
         "session": session,
-        **{form: stage / f"chat.{form}" for form in ("md", "html", "json")},
+        **{form: stage / f"chat.{form}" for form in ("md", "json")},
         "log": stage / "log.jsonl",
         "server's log": shelf.path.parent / "logs/leaky.log",
     }

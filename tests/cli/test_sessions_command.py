@@ -49,10 +49,13 @@ def test_a_conversation_is_shown_and_exported(
     shown = program("sessions", "export", "250101").stdout
     assert "# How deep is Husum?" in shown and "Two metres." in shown
     assert json.loads(program("sessions", "export", husum, "-o", "json").stdout)["title"] == "How deep is Husum?"
-    program("sessions", "export", husum, "-o", "talk.html")
-    assert (folder / "talk.html").read_text("utf-8").startswith("<!doctype html>")
-    done = program("sessions", "export", husum, "-o", "talk.html", code=3)
-    assert "talk.html cannot be written: File exists. Existing files are not overwritten." in done.stderr
+    program("sessions", "export", husum, "-o", "talk.json")
+    assert json.loads((folder / "talk.json").read_text("utf-8"))["session"] == husum
+    done = program("sessions", "export", husum, "-o", "talk.json", code=3)
+    assert "talk.json cannot be written: File exists. Existing files are not overwritten." in done.stderr
+    done = program("sessions", "export", husum, "-o", "talk.html", code=2)
+    assert "Unknown export format html. Available formats: md, json." in done.stderr
+    assert not (folder / "talk.html").exists()
     assert program("sessions", "show", husum).stdout == shown
     assert 'There is no session "zzzz".' in program("sessions", "show", "zzzz", code=2).stderr
 

@@ -1,4 +1,4 @@
-"""A talk is exported as Markdown, HTML and JSON: complete, and without active content."""
+"""A talk is exported as Markdown and JSON: complete, and without active content."""
 
 from __future__ import annotations
 
@@ -107,19 +107,15 @@ def hostile_talk(texts: tuple[str, ...] = HOSTILE) -> tuple[Record, ...]:
 
 
 class Tags(HTMLParser):
-    """The tags of a page with their attributes, and its text."""
+    """The names of the tags of a page."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.text = ""
+        self.names: set[str] = set()
         self.feed(page)
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
+    def handle_starttag(self, tag: str, _attrs: list[tuple[str, str | None]]) -> None:
+        self.names.add(tag)
 
 
 def test_json_has_the_talk_by_turns() -> None:
@@ -171,7 +167,7 @@ def test_markdown_of_a_hostile_talk_has_no_html_and_loads_nothing() -> None:
     for text in HOSTILE:
         shown = exported("md", hostile_talk((text,)))
         page = Tags(MarkdownIt("commonmark").enable("table").render(shown))
-        assert {tag for tag, _ in page.tags} <= {
+        assert page.names <= {
             "h1",
             "h2",
             "h3",
@@ -224,49 +220,10 @@ def test_a_fence_is_longer_than_any_in_the_text() -> None:
     assert "<h1>not a heading" not in rendered and "# not a heading" in rendered
 
 
-def test_the_page_has_the_talk() -> None:
-    page = exported("html")
-    text = Tags(page).text
-    assert "forgotten words" not in page and "secret-folder" not in page
-    assert "<strong>2.4 m</strong>" in page and "<h1>Head</h1>" in page and '<ol start="3">' in page
-    assert "<code>get_tide{&quot;harbour&quot;: &quot;東京湾&quot;}</code>: completed, 0.5 s" in page
-    assert "<pre><code>2.4 m\nand rising\n</code></pre>" in page
-    assert '<html lang="en">' in page and "<title>How high is the tide? *really*</title>" in page
-    assert "The context is full: 1 older turn is no longer sent to the model." in text
-    assert "Stopped before it was finished." in text
-
-
-ALLOWED = {
-    "html", "head", "meta", "title", "style", "body", "footer", "div", "h1", "h2", "h3", "h4", "h5", "h6", "p",
-    "code", "pre", "em", "strong", "s", "blockquote", "ul", "ol", "li", "br", "hr", "table", "thead", "tbody", "tr",
-    "th", "td",
-}  # fmt: skip
-ATTRIBUTES = {"lang", "charset", "http-equiv", "content", "name", "dir", "start"}
-
-
-@given(st.lists(st.sampled_from(HOSTILE) | st.text(max_size=60), min_size=1, max_size=4))
-@settings(max_examples=examples(30))
-def test_no_text_becomes_a_tag_or_an_attribute(texts: list[str]) -> None:
-    page = exported("html", hostile_talk(tuple(texts)))
-    tags = Tags(page)
-    assert {tag for tag, _ in tags.tags} <= ALLOWED
-    assert {name for _, attributes in tags.tags for name in attributes} <= ATTRIBUTES
-    assert [tag for tag, _ in tags.tags if tag in ("meta", "style")] == ["meta"] * 4 + ["style"]
-    assert not UNSAFE.search(page.replace("\n", ""))
-
-
 @pytest.mark.parametrize("form", EXPORTS)
 def test_an_export_that_is_printed_does_not_control_the_terminal(form: str) -> None:
     text = exported(form, hostile_talk(("\x1b[2J\x1b]0;title\x07\x9b31m",)))
     assert "title" in text and not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", text)
-
-
-def test_the_content_security_policy_allows_only_the_own_style() -> None:
-    (policy,) = re.findall(r'http-equiv="Content-Security-Policy" content="(.*?)"', exported("html"))
-    assert re.fullmatch(
-        r"default-src 'none'; style-src 'sha256-[\w+/]{43}='; img-src data:; base-uri 'none'; form-action 'none'",
-        policy,
-    )
 
 
 @pytest.mark.parametrize("form", EXPORTS)
@@ -309,15 +266,3 @@ def test_markdown_names_pictures_and_json_describes_them(pictured_talk: tuple[Re
     (turn,) = json.loads(exported("json", pictured_talk))["turns"]
     assert [(one["media_type"], one["width"], "path" in one) for one in turn["media"]] == [("image/png", 64, False)]
     assert [one["name"] for one in turn["parts"][0]["result"]["media"]] == ["chart", "bell", "gone"]
-
-
-def test_the_page_shows_the_pictures_that_are_there(pictured_talk: tuple[Record, ...]) -> None:
-    tags = Tags(exported("html", pictured_talk))
-    pictures = [attributes for tag, attributes in tags.tags if tag == "img"]
-    assert [(one["alt"], one["width"], one["height"]) for one in pictures] == [
-        ('<b>"photo"</b>.png', "64", "48"),
-        ("chart", "200", "100"),
-    ]
-    assert all((one["src"] or "").startswith("data:image/png;base64,iVBOR") for one in pictures)
-    assert "bell: audio/wav, 16 bytes" in tags.text and "gone: image/png" in tags.text
-    assert {name for one in pictures for name in one} == {"src", "alt", "width", "height"}

@@ -12,14 +12,12 @@ from pathlib import Path
 from ...core.file_writes import create_file
 from ...core.i18n import Words
 from ..session_records import LogEntry
-from .html import render_html
 from .json_document import render_json
 from .markdown import render_markdown
 from .turns import ExportedConversation, build_conversation
 
 EXPORTS: dict[str, Callable[[ExportedConversation, Words], str]] = {
     "md": render_markdown,
-    "html": render_html,
     "json": render_json,
 }
 """File suffix -> function that renders the conversation."""

@@ -23,25 +23,24 @@ _LANGUAGE = re.compile(r"[\w+#.-]{1,30}")
 
 def render_markdown(conversation: ExportedConversation, words: Words) -> str:
     """Render the conversation as Markdown."""
-    return "\n\n".join(text for text, _ in render_pieces(conversation, words)) + "\n"
+    return "\n\n".join(_render_pieces(conversation, words)) + "\n"
 
 
-def render_pieces(conversation: ExportedConversation, words: Words) -> Iterator[tuple[str, tuple[Media, ...]]]:
-    """Yield the conversation as pieces of Markdown, each with the pictures, sounds and files that it names."""
+def _render_pieces(conversation: ExportedConversation, words: Words) -> Iterator[str]:
     setup = conversation.setup
-    yield f"# {_escape(conversation.title)}", ()
+    yield f"# {_escape(conversation.title)}"
     model = f"{_escape(sanitize_line(setup.model))} ({words('export.context', tokens=setup.context_tokens)})"
-    yield f"- {words('export.session')}: {conversation.name}\n- {words('export.model')}: {model}", ()
+    yield f"- {words('export.session')}: {conversation.name}\n- {words('export.model')}: {model}"
     for turn in conversation.turns:
-        yield f"## {words('export.you')}, {conversation.to_local_time(turn.at):%Y-%m-%d %H:%M}", ()
+        yield f"## {words('export.you')}, {conversation.to_local_time(turn.at):%Y-%m-%d %H:%M}"
         asked = "\n".join([*_name_media(turn.media, words), _escape(sanitize_for_terminal(turn.asked))])
-        yield _quote(asked), turn.media
+        yield _quote(asked)
         for part in turn.parts:
             if text := _render_part(part, words).strip("\n"):
-                yield text, part.result.media if isinstance(part, ExportedCall) and part.result else ()
+                yield text
         if turn.reason and turn.reason != "answered":
             reason = f"{words(f'export.end_{turn.reason}')} {_escape(sanitize_line(turn.error))}".rstrip()
-            yield f"*{reason}*", ()
+            yield f"*{reason}*"
 
 
 def _render_part(part: TurnPart, words: Words) -> str:

@@ -81,7 +81,7 @@ async def _resume_session(app: App, argument: str | None, emit: Emit) -> None:
         await emit(Notice(str(error)))
 
 
-@command("/export", usage="[md|html|json] [PATH]", suggest=suggest_words(*EXPORTS))
+@command("/export", usage="[md|json] [PATH]", suggest=suggest_words(*EXPORTS))
 async def export_session(app: App, argument: str, emit: Emit) -> None:
     """Export the conversation to a file; existing files are not overwritten.
 
