@@ -142,7 +142,7 @@ class RequestBackend:
             raise ApiError(400, "This engine only answers chats; use /v1/chat/completions.", param="prompt")
         return self._wrap(self._backend.complete(text, generation))
 
-    def fill_middle(self, prefix: str, suffix: str, beginning: str, generation: Generation) -> ModelStream:
+    def fill_middle(self, prefix: str, suffix: str, generation: Generation) -> ModelStream:
         """Write what is between two texts, as `MiddleFiller.fill_middle`.
 
         Raises:
@@ -152,7 +152,7 @@ class RequestBackend:
         """
         if not isinstance(self._backend, MiddleFiller):
             raise ApiError(400, "This engine cannot write what is between two texts.", param="suffix")
-        return self._wrap(self._backend.fill_middle(prefix, suffix, beginning, generation))
+        return self._wrap(self._backend.fill_middle(prefix, suffix, generation))
 
     def take_scores(self) -> tuple[TokenScore, ...]:
         """Return the scores of the tokens since the last call."""

@@ -64,8 +64,6 @@ from .request_queue import RequestQueue
 from .responses_api import ResponseBody, ResponseWriter
 from .text_completions import (
     ContinuationBody,
-    Infill,
-    InfillBody,
     TextCompletion,
     TextCompletionBody,
     TokenizeBody,
@@ -114,7 +112,7 @@ class ApiServer:
             ("GET", "/models", self.list_models),
             ("GET", "/models/{name:path}", self.show_model),
             ("POST", "/chat/completions", self.complete_chat),
-            ("POST", "/completions", partial(self.complete_text, kind=TextCompletionBody, write_as=TextCompletion)),
+            ("POST", "/completions", self.complete_text),
             ("POST", "/responses", self.create_response),
             ("POST", "/embeddings", partial(self.embed, kind=EmbeddingBody, render=_render_error)),
         ]
@@ -133,7 +131,6 @@ class ApiServer:
         llama: list[tuple[str, str, Handler]] = [
             ("GET", HEALTH, self.show_health),
             ("GET", "/props", self.show_properties),
-            ("POST", "/infill", partial(self.complete_text, kind=InfillBody, write_as=Infill)),
             ("POST", "/tokenize", self.tokenize),
             ("GET", "/metrics", self.show_metrics),
         ]
@@ -185,11 +182,9 @@ class ApiServer:
         body = await self._read(request, ChatCompletionBody)
         return await self._reply(body, partial(ChatCompletion, includes_usage=body.includes_usage), _render_error)
 
-    async def complete_text(
-        self, request: Request, kind: type[TextCompletionBody | InfillBody], write_as: Callable[[str], ReplyWriter]
-    ) -> Response:
-        """Answer POST /v1/completions and /infill."""
-        return await self._continue(await self._read(request, kind), write_as, _render_error)
+    async def complete_text(self, request: Request) -> Response:
+        """Answer POST /v1/completions."""
+        return await self._continue(await self._read(request, TextCompletionBody), TextCompletion, _render_error)
 
     async def _continue(
         self,

@@ -1,6 +1,6 @@
 """Continuations of texts without a chat template: read requests, generate and write replies.
 
-OpenAI's completions, llama.cpp's infill, and what Ollama's clients ask for with `raw` and `suffix`.
+OpenAI's completions, and what Ollama's clients ask for with `raw` and `suffix`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ class Continuation:
     Attributes:
         texts: The texts; each has its own replies.
         suffix: What follows a reply; the model fills in what is between. None to continue a text.
-        beginning: The beginning of what is filled in.
         replies: Number of replies to each text.
         stop_sequences: Texts that end a reply.
         generation: Sampling parameters that the request sets.
@@ -44,7 +43,6 @@ class Continuation:
 
     texts: Sequence[str]
     suffix: str | None = None
-    beginning: str = ""
     replies: int = 1
     stop_sequences: tuple[str, ...] = ()
     generation: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -82,21 +80,6 @@ class TextCompletionBody(ContinuationBody, SamplingParameters):
         )
 
 
-class InfillBody(ContinuationBody, SamplingParameters):
-    """Body of `POST /infill`."""
-
-    input_prefix: str = ""
-    input_suffix: str = ""
-    prompt: str = ""
-    n_predict: Limit = None
-
-    def read_continuation(self) -> Continuation:
-        """Return the request. Raises ApiError."""
-        stop_sequences, generation = self.read_stop_sequences(), self.read_generation(self.n_predict)
-        texts = (self.input_prefix,)
-        return Continuation(texts, self.input_suffix, self.prompt, 1, stop_sequences, generation)
-
-
 class TokenizeBody(BaseModel):
     """Body of `POST /tokenize`."""
 
@@ -119,7 +102,7 @@ async def continue_texts(
         GenerationError: A text does not fit, or the engine failed.
     """
     for text in request.texts:
-        check_length(len(text) + len(request.suffix or "") + len(request.beginning), backend)
+        check_length(len(text) + len(request.suffix or ""), backend)
     generation = replace(settings.generation, **request.generation)
     for number in range(len(request.texts) * request.replies):
         text, number = request.texts[number // request.replies], number % request.replies
@@ -128,7 +111,7 @@ async def continue_texts(
         if request.suffix is None:
             stream = requested.complete(text, varied)
         else:
-            stream = requested.fill_middle(text, request.suffix, request.beginning, varied)
+            stream = requested.fill_middle(text, request.suffix, varied)
         async with aclosing(stream) as items:
             async for item in items:
                 if isinstance(item, str):
@@ -189,29 +172,3 @@ def _describe_choice(index: int, text: str, reason: str | None, scores: Sequence
 
 def _decode(score: TokenScore) -> str:
     return score.data.decode("utf-8", errors="replace")
-
-
-class Infill(EventWriter):
-    """Collects and writes what is filled in as llama.cpp's server does."""
-
-    def __init__(self, model: str) -> None:
-        """Start under the name of the model for the client."""
-        self._model = model
-
-    async def collect(self, events: AsyncIterator[ReplyEvent]) -> dict[str, Any]:
-        """Return the whole text."""
-        (reply,) = await collect_replies(events)
-        return self._describe(reply.text, reply.end)
-
-    async def stream(self, events: AsyncIterator[ReplyEvent]) -> AsyncIterator[bytes]:
-        """Yield the text as server-sent events."""
-        async for event in events:
-            if isinstance(event, ReplyText):
-                yield write_event({"content": event.text, "stop": False})
-            elif isinstance(event, ReplyEnded):
-                yield write_event(self._describe("", event))
-
-    def _describe(self, text: str, end: ReplyEnded) -> dict[str, Any]:
-        stop_type, usage = "limit" if end.reason == "length" else "eos", end.usage
-        tokens = {"tokens_predicted": usage.generated_tokens, "tokens_evaluated": usage.prompt_tokens}
-        return {"content": text, "stop": True, "stop_type": stop_type, "model": self._model, **tokens}

@@ -329,8 +329,8 @@ class TextCompleter(Protocol):
 class MiddleFiller(Protocol):
     """A backend that writes what stands between two texts, where the model was trained for it."""
 
-    def fill_middle(self, prefix: str, suffix: str, beginning: str, generation: Generation) -> ModelStream:
-        """Write the text between two, whose beginning may be given; yields what `Backend.stream` does.
+    def fill_middle(self, prefix: str, suffix: str, generation: Generation) -> ModelStream:
+        """Write the text between two; yields what `Backend.stream` does.
 
         Control tokens count as plain text.
 

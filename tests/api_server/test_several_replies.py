@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import httpx
 import ollama
 import openai
 import pytest
@@ -113,8 +112,6 @@ def test_what_an_engine_or_a_model_cannot_do_is_said(
         scripted.chat.completions.create(model=MODEL, messages=HELLO, logprobs=True)
     with pytest.raises(openai.BadRequestError, match="needs logprobs"):
         untrained.chat.completions.create(model=MODEL, messages=HELLO, top_logprobs=2)
-    url = f"{shared_api.url.removesuffix('/v1')}/infill"
-    assert httpx.post(url, json={"input_prefix": "a"}, headers=shared_api.headers, timeout=30).status_code == 400
 
 
 def test_fields_of_options_that_mean_nothing_are_named_once(

@@ -23,7 +23,7 @@ USES: list[Callable[[LlamaBackend], Any]] = [
     lambda backend: backend.count_cached_tokens(PROMPT),
     lambda backend: backend.tokenize(PROMPT[0].text),
     lambda backend: backend.render_request(PROMPT),
-    lambda backend: backend.fill_middle("one", "three", "", GREEDY),
+    lambda backend: backend.fill_middle("one", "three", GREEDY),
 ]
 
 

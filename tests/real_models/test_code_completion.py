@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
 import ollama
 import openai
 import pytest
@@ -36,10 +35,4 @@ def test_qwen_fills_in_an_expression_for_every_client(qwen: Served) -> None:
     with ollama.Client(host=root, headers=qwen.headers, timeout=60) as other:
         options = {"num_predict": 6, "temperature": 0, "stop": ["\n"]}
         generated = other.generate(QWEN, PREFIX, suffix=SUFFIX, options=options)
-    body = {"input_prefix": PREFIX, "input_suffix": SUFFIX, "n_predict": 6, "temperature": 0, "stop": ["\n"]}
-    infill = httpx.post(f"{root}/infill", json=body, headers=qwen.headers, timeout=60).json()
-    begun = {**body, "prompt": "a +"}
-    continued = httpx.post(f"{root}/infill", json=begun, headers=qwen.headers, timeout=60).json()
-    texts = [completion.choices[0].text, generated.response, infill["content"], f"a +{continued['content']}"]
-    assert texts == ["a + b"] * 4
-    assert infill["stop"] and infill["tokens_evaluated"] > 10
+    assert [completion.choices[0].text, generated.response] == ["a + b"] * 2

@@ -235,8 +235,8 @@ class LlamaBackend:
         """
         return self._continue([Piece(text, special=True)], generation)
 
-    def fill_middle(self, prefix: str, suffix: str, beginning: str, generation: Generation) -> ModelStream:
-        """Write the text between two, whose beginning may be given; control tokens in them count as plain text.
+    def fill_middle(self, prefix: str, suffix: str, generation: Generation) -> ModelStream:
+        """Write the text between two; control tokens in them count as plain text.
 
         Raises:
             NotSupportedError: The vocabulary lacks the control tokens for it.
@@ -246,8 +246,14 @@ class LlamaBackend:
             markers = read_infill_markers(self._engine)
         if not all(markers):
             raise NotSupportedError("The model was not trained to write what stands between two texts.")
-        texts = zip(markers, (prefix, suffix, beginning), strict=True)
-        pieces = [Piece(text, special) for pair in texts for text, special in zip(pair, (True, False), strict=True)]
+        before_prefix, before_suffix, before_middle = (Piece(marker, special=True) for marker in markers)
+        pieces = [
+            before_prefix,
+            Piece(prefix, special=False),
+            before_suffix,
+            Piece(suffix, special=False),
+            before_middle,
+        ]
         return self._continue([piece for piece in pieces if piece.text], generation)
 
     def _continue(self, pieces: Sequence[Piece], generation: Generation) -> ModelStream:
