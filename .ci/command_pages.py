@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rkllm_chat.core.i18n import Words, load
-from rkllm_chat.tui.slash_commands import COMMANDS
 from rkllm_chat.tui.slash_commands.basics import iter_groups, list_actions
+from rkllm_chat.tui.slash_commands.registry import Command
 
 TITLES = {
     "en": ("Slash commands", "Made from the program's help: `/help` lists these commands, `/help NAME` explains one."),
@@ -26,25 +26,26 @@ def make_page(language: str) -> str:
     for group, entries in iter_groups():
         lines += ["", f"## {words(f'groups.{group}')}"]
         for entry in entries:
-            lines += ["", *_describe(entry.names, words)]
+            lines += ["", *_describe(entry, words)]
     return "\n".join(lines) + "\n"
 
 
-def _describe(names: tuple[str, ...], words: Words) -> Iterator[str]:
+def _describe(entry: Command, words: Words) -> Iterator[str]:
     """Yield the lines of a command: purpose, other names, actions, an example."""
-    name = names[0]
-    yield f"### `{f'{name} {COMMANDS[name].usage}'.rstrip()}`"
+    name, *others = entry.names
+    yield f"### `{f'{name} {entry.usage}'.rstrip()}`"
     yield ""
-    yield _escape(words(f"commands.{name[1:]}"))
-    if names[1:]:
-        yield words("help.aliases", names=" ".join(f"`{other}`" for other in names[1:]))
+    yield _escape(entry.describe(words))
+    if others:
+        yield words("help.aliases", names=" ".join(f"`{other}`" for other in others))
     actions = list_actions(name, words)
     if actions:
         yield ""
     for action, text in actions.items():
         yield f"- `{name} {action}`: {_escape(text)}"
-    yield ""
-    yield words("help.example", text=f"`{words(f'examples.{name[1:]}')}`")
+    if entry.example:
+        yield ""
+        yield words("help.example", text=f"`{entry.example}`")
 
 
 def _escape(text: str) -> str:

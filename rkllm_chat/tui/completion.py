@@ -69,7 +69,7 @@ class LineCompleter(Completer):
             return ""
         if name:
             return explain_action(entry.names[0], candidate, app.words)
-        return app.words.sentences.get(f"commands.{entry.names[0][1:]}", "")
+        return entry.describe(app.words)
 
     async def _arguments(self, app: App | None, name: str, typed: str) -> Sequence[str]:
         if app is None:

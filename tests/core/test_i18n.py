@@ -14,13 +14,16 @@ import pytest
 import rkllm_chat
 from rkllm_chat.core.i18n import Words, detect_language, list_languages, load
 from rkllm_chat.core.messages import Status
+from rkllm_chat.tui.slash_commands import COMMANDS
 
 ENGLISH = load("en")
 TABLES = {key.partition(".")[0] for key in ENGLISH.sentences}
 KEY = re.compile(rf"({'|'.join(TABLES)})\.[a-z_]+")
 OTHERS = [code for code in list_languages() if code != "en"]
-ALIKE = re.compile(r"examples\.\w+|live\.waiting")
-"""Keys whose sentence may be the English one: they hold commands, or no word."""
+TRANSLATED_HELP = {f"command_help.{command.names[0]}" for command in COMMANDS.values()}
+"""Keys that only translations have: the English help of a command is the docstring of its function."""
+ALIKE = re.compile(r"live\.waiting")
+"""Keys whose sentence may be the English one: they hold no word."""
 REPERTOIRES = {"ja": "shift_jis", "zh": "gb2312"}
 """Has the characters of the language and lacks those that only the others write (说 is not in JIS, 説 not in GB)."""
 KANA = re.compile(r"[\u3041-\u3096\u30a1-\u30fa]")
@@ -35,7 +38,7 @@ def placeholders(sentence: str) -> set[str]:
 
 def differences(words: Words) -> list[str]:
     """What a language lacks or has too much, and where it lost a placeholder."""
-    keys = ENGLISH.sentences.keys() ^ words.sentences.keys()
+    keys = (ENGLISH.sentences.keys() | (set() if words.code == "en" else TRANSLATED_HELP)) ^ words.sentences.keys()
     shared = ENGLISH.sentences.keys() & words.sentences.keys()
     lost = {key for key in shared if placeholders(ENGLISH.sentences[key]) != placeholders(words.sentences[key])}
     return sorted(keys | lost)

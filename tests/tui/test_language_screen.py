@@ -47,7 +47,7 @@ def test_a_turn_with_a_question_is_in_the_language_of_the_locale(locale: str, op
 
 def test_the_help_is_aligned_at_each_width(open_chat: OpenChat) -> None:
     words = load("ja")
-    rows = {command.names[0]: words(f"commands.{command.names[0][1:]}") for command in COMMANDS.values()}
+    rows = {command.names[0]: command.describe(words) for command in COMMANDS.values()}
     screen = open_chat("--no-servers", "x", LANG=JA, size=(110, 50))
     lines = screen.enter("/help", words("help.more")[:30])
     places = {name: [line for line in lines if line.startswith(name) and line.endswith(rows[name])] for name in rows}

@@ -148,10 +148,11 @@ def test_a_slash_of_any_width_begins_a_command_and_two_begin_a_message(line: str
 
 
 @pytest.mark.slow
-def test_help_explains_each_command_with_an_example(screen: Screen) -> None:
-    for name in {command.names[0] for command in COMMANDS.values()}:
+def test_help_explains_each_command_and_has_an_example_of_its_arguments(screen: Screen) -> None:
+    for command in {command.names[0]: command for command in COMMANDS.values()}.values():
         clear(screen)
-        screen.enter(f"/help {name[1:]}", f"For example: {name}")
+        name, has_arguments = command.names[0], bool(command.usage)
+        screen.enter(f"/help {name[1:]}", f"For example: {name} " if has_arguments else f"{name}: {command.about}")
     clear(screen)
     screen.enter("/help mcp", "Also: /servers", "/mcp restart NAME             stop a server and start it again")
     lines = screen.enter("/help", "/help NAME explains a command", "Program:")

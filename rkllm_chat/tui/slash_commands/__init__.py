@@ -1,7 +1,7 @@
 """Slash commands. Importing the package registers all of them in COMMANDS.
 
-To add one, decorate a coroutine function with `@command` in a module that is imported below; its help text is
-`commands.NAME` in the language files.
+To add one, decorate a coroutine function with `@command` in a module that is imported below; the first line of its
+docstring is its help.
 """
 
 from . import (  # noqa: F401  # registers them

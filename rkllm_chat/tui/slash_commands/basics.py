@@ -33,9 +33,9 @@ async def _suggest_commands(_app: App, _typed: str) -> Sequence[str]:
     return [*COMMANDS, _KEYS_TOPIC]
 
 
-@command("/help", "/?", usage="[COMMAND | keys | WORDS]", suggest=_suggest_commands)
+@command("/help", "/?", usage="[COMMAND | keys | WORDS]", example="/help tools", suggest=_suggest_commands)
 async def show_help(app: App, argument: str, emit: Emit) -> None:
-    """List all commands by group, explain one with an example, list the keys, or answer a question."""
+    """List commands, explain one, or answer a question."""
     words = app.words
     if not argument:
         others = await list_other(app)
@@ -57,17 +57,15 @@ async def show_help(app: App, argument: str, emit: Emit) -> None:
         if found := format_found(answer, words):
             await emit(Page(found))
         return
-    if entry.about:
-        await emit(Notice(f"{f'{entry.names[0]} {entry.usage}'.rstrip()}: {entry.about}"))
-        return
     name = entry.names[0]
-    await emit(Notice(f"{f'{name} {entry.usage}'.rstrip()}: {words(f'commands.{name[1:]}')}"))
+    await emit(Notice(f"{f'{name} {entry.usage}'.rstrip()}: {entry.describe(words)}"))
     if aliases := entry.names[1:]:
         await emit(Notice(words("help.aliases", names=" ".join(aliases))))
     if actions := list_actions(name, words):
         rows = [(f"{name} {action}", text) for action, text in actions.items()]
         await emit(Table((), tuple(rows)))
-    await emit(Notice(words("help.example", text=words(f"examples.{name[1:]}"))))
+    if entry.example:
+        await emit(Notice(words("help.example", text=entry.example)))
 
 
 def _list_commands(words: Words) -> Iterator[tuple[str, str]]:
@@ -75,12 +73,12 @@ def _list_commands(words: Words) -> Iterator[tuple[str, str]]:
     for group, entries in iter_groups():
         yield f"{words(f'groups.{group}')}:", ""
         for entry in entries:
-            yield " ".join(entry.names), words(f"commands.{entry.names[0][1:]}")
+            yield " ".join(entry.names), entry.describe(words)
 
 
 @command("/doctor")
 async def run_doctor(app: App, _argument: str, emit: Emit) -> None:
-    """Show the diagnosis of the machine, the model and the configuration."""
+    """Check this machine and its configuration."""
     if app.source is None or app.source.diagnose is None:
         await emit(Notice(app.words("commands.unknown", name="/doctor")))
         return
@@ -90,7 +88,7 @@ async def run_doctor(app: App, _argument: str, emit: Emit) -> None:
 
 @command("/quit", "/exit", "/q")
 async def quit_chat(_app: App, _argument: str, emit: Emit) -> None:
-    """Quit the chat."""
+    """Exit."""
     await emit(Leave())
 
 

@@ -31,9 +31,9 @@ _MAX_LINE_LENGTH = 60
 _MAX_PROMPTS = 20
 
 
-@command("/calls", usage="[NUMBER]")
+@command("/calls", usage="[NUMBER]", example="/calls 2")
 async def show_calls(app: App, argument: str, emit: Emit) -> None:
-    """List the tool calls of the conversation, or show one of them in full."""
+    """List tool calls, or show one in full."""
     results = [message.result for message in app.chat.history if message.result]
     if not results:
         await emit(Notice(app.words("history.none")))
@@ -67,11 +67,12 @@ def _describe_result(result: ToolResult, words: Words) -> str:
     return f"{head}\n{texts}"
 
 
-@command("/undo", usage="[NUMBER]")
+@command("/undo", usage="[NUMBER]", example="/undo 2")
 async def undo_turns(app: App, argument: str, emit: Emit) -> None:
-    """Remove the last turn, or several; the prefix before them stays in the engine's cache.
+    """Remove the last turn, or several.
 
-    A summary of older turns counts as one turn: the messages that it replaced return.
+    The prefix before them stays in the engine's cache. A summary of older turns counts as one turn: the messages that
+    it replaced return.
     """
     turns = sum(message.role == "user" for message in app.chat.history)
     if argument and not (argument.isdecimal() and 1 <= int(argument) <= max(turns, 1)):
@@ -86,7 +87,7 @@ async def undo_turns(app: App, argument: str, emit: Emit) -> None:
 
 @command("/retry")
 async def retry_turn(app: App, _argument: str, emit: Emit) -> None:
-    """Run the last user message again."""
+    """Send the last question again."""
     turn = Turn(app.chat)
     turn.check_length([app.chat.history[_find_last_turn(app)]])
     message = remove_last_turn(app)
@@ -95,7 +96,10 @@ async def retry_turn(app: App, _argument: str, emit: Emit) -> None:
 
 @command("/edit")
 async def edit_turn(app: App, _argument: str, emit: Emit) -> None:
-    """Remove the last turn and put its user message into the input line; its pictures are attached again."""
+    """Put the last question back into the input line.
+
+    The last turn is removed; its pictures are attached again.
+    """
     message = remove_last_turn(app)
     app.attachments += [Attachment(one.name, one.media_type, one.size_bytes, "", (one,)) for one in message.media]
     await emit(Draft(escape_message(message.text)))
@@ -122,9 +126,9 @@ def _find_last_turn(app: App) -> int:
     return last
 
 
-@command("/copy", usage="[code [NUMBER]]", suggest=suggest_words("code"))
+@command("/copy", usage="[code [NUMBER]]", example="/copy code", suggest=suggest_words("code"))
 async def copy_answer(app: App, argument: str, emit: Emit) -> None:
-    """Copy the last answer, or one of its code blocks, to the terminal's clipboard."""
+    """Copy the last answer to the clipboard."""
     answer = next((message.text for message in reversed(app.chat.history) if message.role == "assistant"), None)
     if answer is None:
         raise UsageError("The conversation has no answer yet.")
@@ -149,9 +153,14 @@ def _choose_code(answer: str, argument: str) -> str:
     return blocks[int(number) - 1]
 
 
-@command("/context", usage="[cache | prompt [TEXT] | usage]", suggest=suggest_words("cache", "prompt", "usage"))
+@command(
+    "/context",
+    usage="[cache | prompt [TEXT] | usage]",
+    example="/context cache",
+    suggest=suggest_words("cache", "prompt", "usage"),
+)
 async def show_context(app: App, argument: str, emit: Emit) -> None:
-    """Show the context usage by part, the prompt as it is sent, the reuse of recent prompts, or tokens and times."""
+    """Show context usage, prompt-cache statistics or token usage."""
     word, _, text = argument.partition(" ")
     if word == "prompt":
         messages = [Message("user", text.strip())] if text.strip() else []
@@ -278,9 +287,12 @@ def _describe_speed(tokens: int, time_s: float, words: Words) -> str:
     return ", ".join([format_seconds(time_s), *speed]) if time_s else ""
 
 
-@command("/compact", usage="[preview]", suggest=suggest_words("preview"))
+@command("/compact", usage="[preview]", example="/compact preview", suggest=suggest_words("preview"))
 async def compact_history(app: App, argument: str, emit: Emit) -> None:
-    """Replace the older messages by a summary; the history is unchanged if that fails."""
+    """Summarize older turns to free context.
+
+    The history is unchanged if that fails.
+    """
     if argument not in ("", "preview"):
         raise UsageError(f'Unknown argument "{argument}".', "Write /compact or /compact preview.")
     older = find_older_messages(app.chat)

@@ -27,9 +27,12 @@ async def _suggest_models(app: App, _typed: str) -> Sequence[str]:
     return [offer.name if find_offer(offer.name, offers) else offer.target for offer in offers]
 
 
-@command("/model", usage="[NAME | PATH | URL]", suggest=_suggest_models)
+@command("/model", usage="[NAME | PATH | URL]", example="/model Qwen3-1.7B.gguf", suggest=_suggest_models)
 async def choose_model(app: App, argument: str, emit: Emit) -> None:
-    """Pick one of the models, or load another one; the conversation is kept."""
+    """Pick a model, or switch to a named one.
+
+    The conversation is kept.
+    """
     target: str | None = argument
     tried = {row["name"]: row for row in list_tried()}
     if argument:
@@ -109,9 +112,9 @@ def _describe_call_formats(app: App) -> str:
     return app.words(key, family=app.backend.family.name, profile=app.chat.profile.name, asks=app.chat.call_format)
 
 
-@command("/system", usage="[TEXT | reset]")
+@command("/system", usage="[TEXT | reset]", example="/system You answer in one sentence.")
 async def choose_system(app: App, argument: str, emit: Emit) -> None:
-    """Show or replace the system prompt, or use that of the configuration again.
+    """Show, set or reset the system prompt.
 
     Replacing it requires a new prefill of the whole prompt.
     """

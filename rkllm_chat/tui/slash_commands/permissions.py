@@ -30,9 +30,14 @@ async def _suggest_rules(app: App, typed: str) -> Sequence[str]:
     return [*shown_names(app.toolbox.toolbox.tools), *_list_patterns(app)]
 
 
-@command("/permissions", usage="[allow|deny|forget PATTERN | mode MODE]", suggest=_suggest_rules)
+@command(
+    "/permissions",
+    usage="[allow|deny|forget PATTERN | mode MODE]",
+    example="/permissions allow board__*",
+    suggest=_suggest_rules,
+)
 async def show_permissions(app: App, argument: str, emit: Emit) -> None:
-    """List the mode and the permission rules with their scope, or change one.
+    """Show or change which tools run without approval.
 
     A pattern matches tool names, such as `server__*`. Rules are stored for this folder; the mode, which Shift+Tab
     switches too, lasts until the chat ends.

@@ -26,9 +26,15 @@ async def _suggest_attachments(app: App, typed: str) -> Sequence[str]:
     return [*numbers, *await suggest_resources(app, typed)]
 
 
-@command("/attach", "/resource", usage="[FILE | URI | NUMBER [FILE]]", suggest=_suggest_attachments)
+@command(
+    "/attach",
+    "/resource",
+    usage="[FILE | URI | NUMBER [FILE]]",
+    example="/attach photo.jpg",
+    suggest=_suggest_attachments,
+)
 async def attach_file(app: App, argument: str, emit: Emit) -> None:
-    """Attach a file, a picture, a sound or a resource to the next message; list, open and save those that there are."""
+    """Attach a file, a picture or a resource, or list those of the conversation."""
     if not argument or (argument.partition(" ")[0].isdecimal() and not path_exists(argument)):
         await _show_media(app, argument, emit)
         return

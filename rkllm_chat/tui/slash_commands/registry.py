@@ -14,6 +14,7 @@ from ...chat.app import App
 from ...chat.event_stream import Emit
 from ...core.errors import ChatError, UsageError
 from ...core.events import Notice
+from ...core.i18n import Words
 from ...core.sanitize import sanitize_line
 
 RunCommand = Callable[[App, str, Emit], Awaitable[None]]
@@ -29,14 +30,20 @@ class Command:
         usage: The arguments, as help shows them.
         run: Called with the app, the text after the name, and what takes the events.
         suggest: Returns completions for the last word of that text.
-        about: Description of a command that the language files do not have.
+        about: What it does, in English.
+        example: A line that calls it; "" where its name alone is all that can be written.
     """
 
     names: tuple[str, ...]
     usage: str
     run: RunCommand
     suggest: SuggestArguments
-    about: str = ""
+    about: str
+    example: str = ""
+
+    def describe(self, words: Words) -> str:
+        """Return what the command does, in the user's language if that has a sentence for it."""
+        return words.sentences.get(f"command_help.{self.names[0]}", self.about)
 
 
 @dataclass(frozen=True)
@@ -83,12 +90,16 @@ suggest_nothing = suggest_words()
 
 
 def command(
-    *names: str, usage: str = "", suggest: SuggestArguments = suggest_nothing
+    *names: str, usage: str = "", example: str = "", suggest: SuggestArguments = suggest_nothing
 ) -> Callable[[RunCommand], RunCommand]:
-    """Register the decorated coroutine function in COMMANDS under all `names`."""
+    """Register the decorated coroutine function in COMMANDS under all `names`.
+
+    The first line of its docstring is the help of the command, which languages translate in `[command_help]`.
+    """
 
     def register(run: RunCommand) -> RunCommand:
-        entry = Command(names, usage, run, suggest)
+        summary = (run.__doc__ or "").partition("\n")[0].removesuffix(".")
+        entry = Command(names, usage, run, suggest, summary[:1].lower() + summary[1:], example)
         COMMANDS.update(dict.fromkeys(names, entry))
         return run
 

@@ -35,9 +35,14 @@ async def _suggest_resource_actions(app: App, typed: str) -> Sequence[str]:
     return watched if action == "unwatch" else await suggest_resources(app, typed)
 
 
-@command("/resources", usage="[SERVER | watch [URI] | unwatch URI]", suggest=_suggest_resource_actions)
+@command(
+    "/resources",
+    usage="[SERVER | watch [URI] | unwatch URI]",
+    example="/resources board",
+    suggest=_suggest_resource_actions,
+)
 async def show_resources(app: App, argument: str, emit: Emit) -> None:
-    """List resources and resource templates, or announce changes of a resource."""
+    """List MCP resources, or announce changes of one."""
     from ...mcp_client.content import is_for_user
 
     servers = _servers_of(app)
@@ -119,13 +124,15 @@ async def _suggest_prompt(app: App, typed: str) -> Sequence[str]:
     return [f"{key}={shlex.quote(one)}" for one in await complete_argument(app, server, name, key, value, {})]
 
 
-@command("/prompt", usage="[NAME [argument=value ...]]", suggest=_suggest_prompt)
+@command(
+    "/prompt", usage="[NAME [argument=value ...]]", example="/prompt code_review language=rust", suggest=_suggest_prompt
+)
 async def send_prompt(app: App, argument: str, emit: Emit) -> None:
-    """Ask for missing arguments, show the rendered prompt and send it after confirmation; without a name, list all.
+    """Send an MCP prompt, or list them.
 
-    All of it is shown, also what is addressed to the model alone: the user confirms it. What is for the user alone is
-    not sent. Texts of embedded resources are sent as attachments; a model that does not understand a picture gets its
-    name.
+    Missing arguments are asked for, and the rendered prompt is shown before it is sent: all of it, also what is
+    addressed to the model alone, since the user confirms it. What is for the user alone is not sent. Texts of embedded
+    resources are sent as attachments; a model that does not understand a picture gets its name.
     """
     from ...mcp_client.content import is_for_model
 

@@ -59,9 +59,9 @@ async def _suggest_arguments(app: App, typed: str) -> Sequence[str]:
     return [server.name for server in app.settings.servers]
 
 
-@command("/mcp", "/servers", usage=_USAGE, suggest=_suggest_arguments)
+@command("/mcp", "/servers", usage=_USAGE, example="/mcp restart board", suggest=_suggest_arguments)
 async def show_servers(app: App, argument: str, emit: Emit) -> None:
-    """Run an action of /mcp; with a name, show that server; without either, let the user switch the servers."""
+    """List and manage MCP servers."""
     action, _, rest = argument.partition(" ")
     if not action and isinstance(app.frontend, SwitchFrontend) and app.settings.servers:
         await _pick_servers(app, app.frontend, emit)

@@ -29,9 +29,9 @@ async def _suggest_ids(app: App, typed: str) -> Sequence[str]:
     return await asyncio.to_thread(app.sessions.directory.list_ids) if app.sessions.directory else ()
 
 
-@command("/sessions", usage="[WORDS | resume ID]", suggest=_suggest_ids)
+@command("/sessions", usage="[WORDS | resume ID]", example="/sessions tide Husum", suggest=_suggest_ids)
 async def show_sessions(app: App, argument: str, emit: Emit) -> None:
-    """Pick one of the newest sessions, list those that contain words, or resume one."""
+    """Pick, search or resume a saved session."""
     action, _, name = argument.partition(" ")
     is_resumed = action == _RESUME and len(name.split()) < 2
     if is_resumed or (not argument and isinstance(app.frontend, PickerFrontend)):
@@ -81,11 +81,11 @@ async def _resume_session(app: App, argument: str | None, emit: Emit) -> None:
         await emit(Notice(str(error)))
 
 
-@command("/export", usage="[md|json] [PATH]", suggest=suggest_words(*EXPORTS))
+@command("/export", usage="[md|json] [PATH]", example="/export talk.md", suggest=suggest_words(*EXPORTS))
 async def export_session(app: App, argument: str, emit: Emit) -> None:
-    """Export the conversation to a file; existing files are not overwritten.
+    """Export the conversation as Markdown or JSON.
 
-    Without a format, the suffix of the path selects it.
+    Existing files are not overwritten. Without a format, the suffix of the path selects it.
     """
     words, messages = app.words, app.sessions.redacted_entries
     format_name, path = _choose_export(argument, app.sessions.name or "talk")
@@ -115,7 +115,7 @@ def _choose_export(argument: str, name: str) -> tuple[str, Path]:
 
 @command("/clear", "/new")
 async def start_session(app: App, _argument: str, emit: Emit) -> None:
-    """Start a new session."""
+    """Start a new session; the previous one is kept."""
     name = app.sessions.name
     app.sessions.start_new()
     await emit(Notice(app.words("commands.cleared_kept", name=name) if name else app.words("commands.cleared")))

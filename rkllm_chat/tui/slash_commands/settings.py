@@ -44,9 +44,14 @@ async def _suggest_settings(_app: App, typed: str) -> Sequence[str]:
     return [*(value for value in values if value.isidentifier() or "-" in value[1:]), DEFAULT, _SAVE]
 
 
-@command("/set", usage="[GROUP | KEY [VALUE | default] [--save]]", suggest=_suggest_settings)
+@command(
+    "/set",
+    usage="[GROUP | KEY [VALUE | default] [--save]]",
+    example="/set temperature 0.2 --save",
+    suggest=_suggest_settings,
+)
 async def change_settings(app: App, argument: str, emit: Emit) -> None:
-    """List the settings, show one, or change one for this chat; `--save` also writes it to the configuration."""
+    """Change a setting, or list them; --save keeps it."""
     name, _, text = _SEPARATOR.sub(" ", argument, count=1).partition(" ")
     text = text.strip()
     if is_saved := text == _SAVE or text.endswith(f" {_SAVE}"):

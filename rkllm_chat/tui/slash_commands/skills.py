@@ -17,9 +17,12 @@ async def _suggest_skills(app: App, _typed: str) -> Sequence[str]:
     return list(app.chat.skills.skills) if app.chat.skills else ()
 
 
-@command("/skills", usage="[NAME [FILE]]", suggest=_suggest_skills)
+@command("/skills", usage="[NAME [FILE]]", example="/skills git-workflow", suggest=_suggest_skills)
 async def show_skills(app: App, argument: str, emit: Emit) -> None:
-    """List the skills with their origin, or show a skill or a file of it; the folder is read again."""
+    """List skills, or show one.
+
+    The folder is read again.
+    """
     library, words = app.chat.skills, app.words
     if library is None:
         raise UsageError("This conversation has no skills.")

@@ -37,10 +37,11 @@ async def _suggest_tools(app: App, _typed: str) -> Sequence[str]:
 @command(
     "/tools",
     usage="[list | SERVER|TOOL ... | on|off|only SERVER|TOOL|1,5-8 ... | all | none | forget]",
+    example="/tools off 2,4-6",
     suggest=_suggest_tools,
 )
 async def show_tools(app: App, argument: str, emit: Emit) -> None:
-    """Let the user switch the tools, list them with their cost, or select which ones are on."""
+    """List tools with their token cost, or turn them on and off."""
     if argument == "forget":
         await emit(Notice(_reset_usage_counts(app)))
         return
@@ -199,9 +200,14 @@ async def _suggest_call(app: App, typed: str) -> Sequence[str]:
     return [f"{key}=" for key in tools[0].schema.get("properties", {})]
 
 
-@command("/call", usage="TOOL [JSON | name=value ...]", suggest=_suggest_call)
+@command(
+    "/call", usage="TOOL [JSON | name=value ...]", example='/call get_time {"place": "Tokyo"}', suggest=_suggest_call
+)
 async def call_tool(app: App, argument: str, emit: Emit) -> None:
-    """Run a tool for the user; the result is not added to the conversation."""
+    """Run a tool manually.
+
+    The result is not added to the conversation.
+    """
     name, _, rest = argument.partition(" ")
     listed = app.toolbox.toolbox.tools
     tools = find_tools(name, listed)
