@@ -377,6 +377,7 @@ class ReplyGenerator:
         call = ClientCall(f"call_{secrets.token_hex(12)}", resolved.tool.name, resolved.call.arguments)
         self._calls.append(call)
         if not self._request.allows_parallel:
+            # the model would write on, and nobody would get it
             self._backend.stop()
         return call
 

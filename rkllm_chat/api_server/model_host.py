@@ -185,6 +185,7 @@ class ModelHost:
         if self._loading is None or self.has_failed:
             self._loading = load_model(self.settings, self._state)
             self._loading.add_done_callback(self._set_up)
+        # native code that loads cannot be interrupted; what it loads for a client that leaves is there for the next one
         return await asyncio.shield(self._loading)
 
     def _set_up(self, loading: asyncio.Future[Backend]) -> None:
@@ -197,6 +198,7 @@ class ModelHost:
         if isinstance(backend, BeginningKeeper) and self._states_bytes:
             backend.keep_beginnings()
         if not self._queue.size:
+            # the client that it was loaded for has left
             self._start_timer(self._idle_s)
 
     def _stop_timer(self) -> None:
@@ -210,6 +212,8 @@ class ModelHost:
         def unload() -> None:
             self._unloading = loop.create_task(self._unload())
 
+        # Not while it loads: a timer that ended then forgot the load, whose engine stayed in memory beside that of the
+        # next request. `_set_up` starts it.
         if idle_s >= 0 and self.is_loaded:
             loop = asyncio.get_running_loop()
             self._idle_timer = loop.call_later(idle_s, unload)
@@ -223,6 +227,7 @@ class ModelHost:
     async def _close_backend(self) -> None:
         """Unload the model, if it is loaded. Once begun, this ends before a cancellation is raised."""
         if backend := self._loaded:
+            # before it is closed: a backend whose close has failed is not used again
             self._loading = None
             closing = asyncio.ensure_future(backend.aclose())
             await wait_for_end(closing)

@@ -104,12 +104,15 @@ class ReplyResponse(Response):
         sink = ReplySink()
         producing = asyncio.create_task(self._run(sink))
         sending = asyncio.create_task(self._send_parts(sink, scope, receive, send))
+        # a task of its own, since a client that leaves while nothing is sent is told by `receive` alone
         leaving = asyncio.create_task(_wait_for_disconnect(receive))
         try:
+            # not the producer: its parts are sent behind its end
             await asyncio.wait([sending, leaving], return_when=asyncio.FIRST_COMPLETED)
         finally:
             for task in (producing, sending, leaving):
                 task.cancel()
+            # the model is free only when the producer has ended, however long a native call takes
             await asyncio.wait([producing, sending, leaving])
         if not sending.cancelled() and (error := sending.exception()):
             log.debug("A response was not sent: %r", error)

@@ -125,6 +125,7 @@ class RequestBackend:
         if prefix and isinstance(self._backend, PromptRenderer):
             prompt = [replace(message, text=neutralize_control_tokens(message.text)) for message in prompt]
             rendered = self._backend.render_request(prompt, tools)
+            # `complete` takes control tokens as such, and these texts are the client's
             return self.complete(rendered + neutralize_control_tokens(prefix), generation)
         own = self._answer_grammar if isinstance(grammar, NoCalls) else self._grammar
         known = self._known_tokens

@@ -95,6 +95,7 @@ class ApiServer:
 
     def __init__(self, settings: Settings, limits: Limits, pull: Pull | None = None) -> None:
         self._settings, self._limits, self._pull = settings, limits, pull
+        # one download at a time, whoever asks for it
         self._pull_lock = asyncio.Lock()
         queue = RequestQueue(limits.max_waiting)
         self._host = ModelHost(settings, state_folder(), queue, limits.idle_s, limits.states_bytes)
@@ -226,6 +227,7 @@ class ApiServer:
         async def write(sink: ReplySink, backend: Backend) -> None:
             if not isinstance(backend, TextTokenizer):
                 raise NotSupportedError("This engine does not show the tokens of its model.")
+            # awaited also where the client leaves: the next request may unload the model that the thread reads
             sink.respond(_respond({"tokens": await run_to_end(partial(backend.tokenize, body.content))}))
 
         return ReplyResponse(self._limit_time(write), _render_error)
@@ -373,6 +375,8 @@ class ApiServer:
             async def start(varied: ChatRequest) -> ReplyGenerator:
                 is_left = threading.Event()
                 prepare = partial(ReplyGenerator, backend, settings, varied, histories, self._servers, is_left.is_set)
+                # A thread cannot be cancelled. It counted tokens in a model that the next request had unloaded, which
+                # ended the server with SIGSEGV; now it is asked to end and awaited before the turn passes on.
                 return await run_to_end(prepare, on_cancel=is_left.set)
 
             return generate_replies(request, settings.generation.seed, start)
@@ -427,6 +431,7 @@ class ApiServer:
         async def produce(sink: ReplySink) -> None:
             async with (host or self._host).acquire(settings, idle_s, beginning) as backend:
                 try:
+                    # from the turn on; how long the requests before it take is not the fault of this one
                     await asyncio.wait_for(write(sink, backend), self._limits.max_reply_s)
                 except asyncio.TimeoutError:
                     message = f"The reply was not finished within {self._limits.max_reply_s:g} s."

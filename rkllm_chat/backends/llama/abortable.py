@@ -132,6 +132,7 @@ class AbortableLlama(llama_cpp.Llama):  # type: ignore[misc]  # the package's ty
         """
         self.draft_model = _Draft(len(tokens), draft) if len(draft) > 1 and self._can_discard() else None
         common_length = self.count_cached_prefix(tokens)
+        # a state that was loaded has no logits to sample from, although it has all tokens
         is_ready = common_length == len(tokens) == self.n_tokens and not self._requires_eval
         self._truncate_to(common_length if is_ready else min(common_length, len(tokens) - 1))
         yield from super().generate(tokens, **options)
@@ -156,16 +157,19 @@ class AbortableLlama(llama_cpp.Llama):  # type: ignore[misc]  # the package's ty
     def clear_kv_cache(self) -> None:
         """Clear the KV cache."""
         self.reset()
+        # `reset` of llama-cpp-python 0.3.36 forgets how many tokens there are and leaves their cells
         self._ctx.kv_cache_seq_rm(-1, 0, -1)
 
     def _eval_batch(self, tokens: Sequence[int]) -> None:
         """Evaluate up to `n_batch` tokens, or one chunk of a picture or sound."""
         position = self._find_position(self.n_tokens)
+        # behind an aborted batch and a discarded draft are cells that `n_tokens` does not count
         self._ctx.kv_cache_seq_rm(-1, position, -1)
         if tokens[0] < 0 and self.projector:
             self.projector.evaluate(tokens[0], position)
         else:
             is_draft = self.draft_model is not None and self.n_tokens >= self.draft_model.start
+            # each token of a draft is compared with what is sampled there; of a prompt only the last logits are used
             self._batch.set_batch(batch=tokens, n_past=position, logits_all=is_draft)
             self._ctx.decode(self._batch)
         self.input_ids[self.n_tokens : self.n_tokens + len(tokens)] = tokens

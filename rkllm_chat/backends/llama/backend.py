@@ -286,11 +286,14 @@ class LlamaBackend:
         """Compute on the engine's thread; a failure of the engine is none where it was stopped."""
 
         def work(emit: Emit[Item], stop: threading.Event) -> None:
+            # here and not where the stream is made: until its turn comes, the reply before it asks for its own event
             self._stop = stop
             self.is_running = True
             try:
+                # counted for each reply, since other programs come and go
                 self._engine.use_threads(count_free_threads(self.decode_threads))
                 compute(emit)
+            # llama-cpp-python 0.3.36 says only "llama_decode returned N", for an abort as for a failure
             except RuntimeError as error:
                 if not self._stop.is_set():
                     raise GenerationError(f"The engine failed: {error}.") from error
@@ -314,6 +317,7 @@ class LlamaBackend:
         request = self._prefill = PrefillRequest(prompt)
 
         def compute(_emit: Emit[StreamItem]) -> None:
+            # in place of the stream's own event: a prompt that arrives meanwhile sets this one, and closes no stream
             self._stop = request.stop_now
             self._run_prefill(request)
 
@@ -408,6 +412,9 @@ class LlamaBackend:
         self._stop.set()
         if self._prefill:
             self._prefill.stop_now.set()
+        # In this order: the thread uses everything below, so it ends first. Counts of other threads read the vocabulary
+        # under the lock; a count that outlived its model ended the API server with SIGSEGV. Projector and embedder use
+        # the model's weights.
         self._thread.shutdown(wait=True)
         with self._vocabulary_lock:
             self._is_closed = True
@@ -482,6 +489,8 @@ class LlamaBackend:
             is_new: Tokenize replies as a program that has not generated them.
         """
         try:
+            # rendered, not computed: only the template knows what it writes before a question, and only the tokenizer
+            # where a token ends that the question would change
             one, other = (self._tokenize(self._template([*messages, Message("user", text)]), is_new) for text in "ab")
         except ModelError:
             return []
@@ -558,9 +567,11 @@ class LlamaBackend:
         finally:
             if constraint:
                 constraint.close()
+        # also a reply that was stopped: what there is of it stays in the conversation
         self._tokenizer.remember_reply(reply_prefix, "".join(reply.text), reply.token_ids)
         self._record_speed(reply.prompt_tokens - reply.reused_tokens, reply.first_token_at - evaluated_from)
         if self._state_pool:
+            # now, because `loses_conversation` is read on another thread, where the engine must not be used
             self._state_pool.measure_current()
         emit(reply.make_usage(stopped=self._stop.is_set()))
 
@@ -607,6 +618,7 @@ class LlamaBackend:
             reply.token_ids.append(token)
             if constraint:
                 constraint.add_token(token, text)
+            # a single token is evaluated without asking whether to abort (see `eval`), so a stop is seen here
             if len(reply.token_ids) >= reply.max_tokens or self._stop.is_set():
                 break
 
@@ -624,6 +636,7 @@ class LlamaBackend:
         constraint: Constraint | None,
         draft: Sequence[int],
     ) -> Iterator[int]:
+        # for each reply: the engine keeps a seed, and the next client's request would continue with it
         self._engine.set_seed(_RANDOM_SEED if generation.seed is None else generation.seed)
         sampled: Iterator[int] = self._engine.generate(
             tokens,
@@ -639,6 +652,7 @@ class LlamaBackend:
 
     def _count_cached(self, tokens: list[int]) -> int:
         """Return how many tokens of the prompt are in the KV cache; the last one is always evaluated again."""
+        # a KV cache has no logits, and the first token of the reply is sampled from those of the prompt's last one
         same: int = self._engine.count_cached_prefix(tokens[:-1])
         return same
 

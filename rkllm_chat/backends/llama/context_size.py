@@ -34,6 +34,7 @@ def fit_context(settings: Settings, path: Path) -> tuple[int, Sentence | None]:
     """
     header, free_bytes = read_gguf_header(path), find_free_bytes()
     wanted = settings.context_tokens or choose_context(header)
+    # layers on a GPU, and their part of the KV cache, are in its own memory, whose size is not known here
     if settings.gpu_layers or free_bytes is None:
         return settings.context_tokens, None
     fitting = count_fitting_tokens(header, free_bytes - path.stat().st_size)

@@ -170,6 +170,7 @@ class CallConstraint:
         from llguidance import LLMatcher
 
         tokenizer = self._vocabulary().select(self._grammar.marks)
+        # log level 0, since llguidance prints its warnings to the terminal
         self._matcher = LLMatcher(tokenizer, write_grammar(self._grammar.rules, body), log_level=0)
         if self._matcher.is_error():
             log.debug("The grammar cannot be used; the call continues unconstrained: %s", self._matcher.get_error())
@@ -274,6 +275,7 @@ class CallProhibition:
     def _mask(self, logits: Any) -> Any:
         import numpy
 
+        # the text of a token is a call of the library, so the likeliest are looked at first
         size = min(_FIRST_TESTED, len(logits))
         while True:
             nearest = numpy.argpartition(logits, -size)[-size:]

@@ -75,6 +75,7 @@ class StatePool:
                 return
             size = self._measure_size()
         tokens: list[int] = self._engine.input_ids[: self._engine.n_tokens].tolist()
+        # the new copy has all that a copy of its beginning has
         self._states = [state for state in self._states if tokens[: len(state.tokens)] != state.tokens]
         while self._states and sum(state.size for state in self._states) + size > self._limit_bytes:
             self._states.pop(0)

@@ -190,6 +190,7 @@ def _use_elsewhere(path: Path, parameters: EngineParameters, projector: Path | N
     arguments = [str(path.absolute()), str(projector or NO_PROJECTOR), json.dumps(asdict(parameters))]
     for extra_buffers in (True, False):
         command = run_module(_TRIAL, *arguments, "on" if extra_buffers else "off")
+        # without a limit here: the trial ends itself by SIGALRM, and with this process by PR_SET_PDEATHSIG
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
         if done.returncode not in _FAULTS:
             break

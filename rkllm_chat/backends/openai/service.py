@@ -339,6 +339,7 @@ class Service:
 
     def _request_json(self, client: httpx2.Client, method: str, url: str, body: Any = None) -> Any:
         """Request JSON. Raises AuthError and GenerationError."""
+        # the client's limit is for each read: a service that sends a byte now and then would hold the probe for ever
         until = time.monotonic() + _PROBE_S
         content = bytearray()
         with self._translate_errors(), client.stream(method, url, json=body) as response:
@@ -363,10 +364,12 @@ class Service:
     def _client_options(self, read_s: float) -> dict[str, Any]:
         return {
             "headers": {
+                # some compressed bytes unpack to any size, and sizes are limited as they are received
                 "accept-encoding": "identity",
                 **({"authorization": f"Bearer {self.api_key}"} if self.api_key else {}),
             },
             "timeout": httpx2.Timeout(min(_CONNECT_S, read_s), read=read_s, write=_WRITE_S, pool=None),
+            # the key was given for this address alone
             "follow_redirects": False,
             "verify": _ssl_context(),
             "trust_env": not is_loopback(self.url),  # proxies from the environment

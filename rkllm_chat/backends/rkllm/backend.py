@@ -178,6 +178,7 @@ class RkllmBackend:
         self._uses_lora = bool(settings.rkllm.lora)
         self._has_warned = False
         self._encoder = find_encoder(model, settings.rkllm.encoder)
+        # releases 1.1.x and 1.2.0 take one picture in a run
         self._max_pictures = 1 if layout < "E" else None
         self._planner, self._stop_sequences = self._make_planner(settings, model)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="rkllm")
@@ -344,12 +345,14 @@ class RkllmBackend:
             except StoppedError:
                 return
             except WorkerLostError as error:
+                # what is on the screen cannot be taken back, and a second attempt would be another reply
                 if error.details.get("has_text"):
                     raise
                 log.warning("The NPU runtime died before its first token; trying once more: %s", error)
                 self._generate(prompt, generation, tools, emit, stop)
 
         prefill = self._prefill or PrefillRequest(prompt)
+        # said at once: the runtime cannot be interrupted while it evaluates, so this waits for the prefill to end
         first = [Sentence("npu.waiting")] if self._prefill else []
         return stream_from_thread(work, self._thread, lambda: self._abort_prefill(prefill), first)
 
@@ -451,6 +454,7 @@ class RkllmBackend:
 
     async def aclose(self) -> None:
         """End the worker. Streams must be closed before."""
+        # first, since a run on it still talks to the worker
         self._thread.shutdown(wait=True)
         self._runtime.close()
 
@@ -499,6 +503,7 @@ class RkllmBackend:
 
     def _prepare_cache(self, plan: RunPlan, prompt: Sequence[Message], stop: Event) -> None:
         """Bring the KV cache and the tools of the runtime into the state that a plan assumes."""
+        # releases 1.1.x keep no cache that could be cleared
         if plan.clears_cache and self._runtime.layout != "C":
             self._runtime.execute_command("clear")
             self._loaded_prefix = ""
@@ -537,6 +542,7 @@ class RkllmBackend:
         """Record what the KV cache contains after a run. Raises GenerationError if the run did not finish."""
         is_complete = not (is_stopped or reply.is_full or reply.is_repeating)
         self._planner.record_reply(reply.plan, "".join(reply.text), reply.token_ids, is_complete)
+        # rkllm_run has returned without FINISH: what its cache has now is not known
         if summary is not None and not summary.is_finished and not is_stopped:
             self._planner.record_cache_loss()
             raise GenerationError("The NPU runtime returned before its reply was complete.", "Try it again.")
@@ -571,6 +577,7 @@ class RkllmBackend:
 
         Returns the number of evaluated tokens; None if it was stopped.
         """
+        # the library has no call that only evaluates: one token is generated and dropped
         summary = self._runtime.run(
             len(prefix),
             lambda *_: True,

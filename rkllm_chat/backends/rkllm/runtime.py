@@ -293,6 +293,7 @@ class Runtime:
         if self._worker and self._options == dict(options):
             return
         yield Sentence("npu.reloaded" if self._worker else "npu.restarted")
+        # before the load, which may fail: the cache of the worker before is gone in any case
         self._on_loss()
         self.load(options, stop)
 
@@ -340,6 +341,7 @@ class Runtime:
         """Pass on the tokens of a run until it ends; abort it when `on_token` returns True."""
         while True:
             result = worker.receive(limit_s, stop)
+            # what a run that was given up still wrote; its text must not stand in this reply
             if result["id"] != number:
                 continue
             if "piece" not in result:

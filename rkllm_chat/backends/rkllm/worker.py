@@ -95,6 +95,7 @@ class _Worker:
         self._is_finished, self._figures = False, {}
         lora = _ADAPTER if command.pop("lora", False) else ""
         with self._abort_lock:
+            # an abort may have come while the command waited in the queue
             self._current_run = self._abortable_run = number if self._aborted < number else 0
         if self._current_run:
             try:

@@ -63,6 +63,7 @@ class WorkerClient:
         self._log_begin = _open_log(log)
         self._results: SimpleQueue[dict[str, Any] | None] = SimpleQueue()
         self._count = 0
+        # a socket for the commands, because its writes can have a time limit, which those of a pipe cannot
         self._commands, worker_end = socket.socketpair()
         self._commands.settimeout(_SEND_S)
         results, out = os.pipe()
@@ -76,6 +77,7 @@ class WorkerClient:
                 start_new_session=True,  # Ctrl+C at the terminal must not reach it
                 env=_make_environment(),
             )
+        # `_read` sees the end of the pipe only when its last writer is closed
         os.close(out)
         Thread(target=self._read, args=(results,), daemon=True).start()
         self._send({"id": 0, **config})

@@ -91,10 +91,12 @@ async def _run(
         items.put_nowait(early_item)
 
     def emit(item: Item) -> None:
+        # asyncio's queue belongs to the loop's thread
         loop.call_soon_threadsafe(items.put_nowait, item)
 
     def run() -> None:
         try:
+            # the stream may have been closed before its turn on the thread came
             if not stop.is_set():
                 work(emit, stop)
         finally:
@@ -107,6 +109,7 @@ async def _run(
     try:
         while (item := await items.get()) is not None:
             yield item
+        # raises what `work` raised
         await running
     finally:
         request_stop()
