@@ -241,6 +241,8 @@ class App:
 
     async def open(self) -> None:
         """Load the model and open the servers. Raises ModelError if the model cannot be loaded."""
+        # a task, because servers open beside it, and one may ask for sampling before the model is there (see
+        # `_find_backend`)
         self._first_load = asyncio.ensure_future(self._load(load_model(self.settings, self.state)))
         opening: list[Awaitable[None]] = [self._first_load]
         if self.settings.servers:
@@ -362,6 +364,7 @@ class App:
         with self.prefiller.paused():
             await self.prefiller.stop()
             closed = self.backend
+            # before the close: who counts tokens meanwhile must not reach a model that is freed
             self.chat.backend = UnloadedBackend(closed)
             await closed.aclose()
             try:
@@ -428,6 +431,7 @@ class App:
                 done, _ = await asyncio.wait({skipping, *waits}, timeout=left_s, return_when="FIRST_COMPLETED")
                 waits = {task: name for task, name in waits.items() if task not in done}
         finally:
+            # only waits end here; the starts go on
             for task in (skipping, *waits):
                 task.cancel()
 
@@ -490,6 +494,7 @@ async def open_app(
         try:
             app.sessions.open(settings.session)
             yield app
+            # first, since no stream may be open while the state is kept
             await app.prefiller.close()
             await app.sessions.keep_state()
         finally:

@@ -274,6 +274,7 @@ class History(list[Message]):
         before = list(self)
         change()
         min_length = min(len(before), len(self))
+        # by identity: an equal message that was taken out and put back is an edit
         start = next((i for i in range(min_length) if before[i] is not self[i]), min_length)
         common_suffix = next(
             (i for i in range(min_length - start) if before[-1 - i] is not self[-1 - i]), min_length - start

@@ -35,6 +35,7 @@ async def stream_events(work: Callable[[Emit], Awaitable[None]]) -> AsyncGenerat
         task.result()
     finally:
         task.cancel()
+        # not `await task`, which would raise its error once more
         await asyncio.wait([task])
 
 

@@ -123,6 +123,7 @@ class Chat:
             await stack.enter_async_context(self._client)
             loading = asyncio.ensure_future(asyncio.to_thread(open_backend, self._settings))
             stack.push_async_callback(_close_loaded, loading)
+            # nothing interrupts a load; where this is cancelled, the stack waits for it and closes the model
             backend = await asyncio.shield(loading)
             words = load()
             words.set_language(self._settings.language)

@@ -97,6 +97,7 @@ def run_detached(work: Callable[[], Result], name: str) -> asyncio.Future[Result
         with contextlib.suppress(RuntimeError):  # the event loop is closed: the result is not needed
             done.get_loop().call_soon_threadsafe(lambda: done.done() or set_outcome(value))
 
+    # no executor, whose threads Python awaits before it ends
     threading.Thread(target=run, name=name, daemon=True).start()
     return done
 

@@ -77,6 +77,7 @@ class ReplyStream:
                     self.is_empty = False
                     events = self._record(self._scanner.feed(piece)) or [WritingCall("", sum(map(len, self._chunks)))]
                     if self._has_invented_result:
+                        # before the events are emitted, which waits for their reader: the engine would write on
                         self.usage = await stop_and_read_usage(pieces)
                     for event in events:
                         await emit(event)

@@ -151,6 +151,7 @@ class ServerApproval:
 
     def check_start(self, expanded: ServerConfig) -> None:
         """Check again that a server of `filter_servers` may start; raise ConfigError if it may not."""
+        # before each start, also a restart hours later: files, variables and answers may have changed
         server = self._unexpanded.get(expanded.name, expanded)
         if check_start(self.trust_store, server) != expanded:
             raise refusal_error(server)

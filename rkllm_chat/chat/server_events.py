@@ -284,6 +284,7 @@ class SandboxAccess:
     async def _change(self, name: str, allowance: Allowance) -> None:
         """Store what a server is allowed. A server that the user has accepted is accepted with it."""
         server, toolbox = self._find_server(name), self._check_sandbox(name)
+        # asked before the allowance is stored, which changes what the user accepted
         is_accepted = needs_acceptance(server) and may_start(self._approval.trust_store, server)
         save_allowance(server, allowance)
         if is_accepted:

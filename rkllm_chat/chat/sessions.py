@@ -159,6 +159,7 @@ class SessionManager:
         else:
             contents = unlocked_contents
             lines.append(words("sessions.copied", name=name))
+        # only now: a session that cannot be read leaves the current one open
         self.close()
         self._session_log = session_log
         lines += self._restore(contents, name)

@@ -28,6 +28,7 @@ from ...core.private_files import ensure_private, make_folder, open_folder
 _LOCK_S = 30.0
 _LOCK_POLL_S = 0.05
 MAX_FILE_BYTES = 1 << 20
+# O_NONBLOCK: a FIFO in place of the file would wait for a writer
 _READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _LOCK_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 _RENEW_EARLY_S = 10.0
@@ -59,7 +60,7 @@ class StoredLogin(BaseModel):
     resource: ProtectedResourceMetadata | None = None
 
     def __repr__(self) -> str:
-        return f"Kept(server={self.server!r})"
+        return f"StoredLogin(server={self.server!r})"
 
     __str__ = __repr__
 
@@ -209,6 +210,7 @@ class CredentialFile:
         lock: int | None = None
         assert self._folder
         with suppress(OSError), open_folder(self._folder) as folder:
+            # a file of its own: the login's is replaced, and a lock on the old one keeps nobody out of the new one
             lock = os.open(f"{self._name}.lock", _LOCK_FLAGS, 0o600, dir_fd=folder)
         try:
             yield lock
@@ -220,6 +222,7 @@ class CredentialFile:
         end = time.monotonic() + _LOCK_S
         while True:
             try:
+                # polled, since a wait for the lock would hold the event loop, or a thread that nothing ends
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 return
             except BlockingIOError:

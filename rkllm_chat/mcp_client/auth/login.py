@@ -154,11 +154,15 @@ class Login:
     async def _renew(self, request: httpx2.Request, response: httpx2.Response | None, sent: str) -> bool:
         """Return whether another token is available now: from another task or process, or by a refresh."""
         async with self._lock:
+            # another task of this program may have renewed it while this one waited
             if self._has_newer_token(sent):
                 return True
+            # the token is valid and its scope too narrow; a refresh grants no more than before (RFC 6749, 6)
             if response is not None and response.status_code == 403:
                 return False
             async with self._file.lock():
+                # Another program may have; a refresh token that is used twice may cost the login. Always in this order:
+                # the lock of this program, then that of the file, which is the same for all of its tasks.
                 if self._has_newer_token(sent):
                     return True
                 return self._can_refresh() and await self._refresh(request)
@@ -177,11 +181,13 @@ class Login:
     async def _refresh(self, request: httpx2.Request) -> bool:
         stored = self._get_stored()
         provider = make_user_provider(self._server, stored)
+        # so that the SDK's flow begins with a refresh (mcp 2.3.0)
         provider.context.token_expiry_time = _EXPIRED_AT
         async with aclosing(provider.async_auth_flow(request)) as flow:
             outgoing = await flow.__anext__()
             while outgoing is not request:
                 reply = await self._fetch(outgoing)
+                # else the SDK takes the refresh token for refused, and the login would be forgotten
                 if reply.status_code >= 500 or reply.status_code == 429:  # the token may still be valid
                     raise AuthError(
                         f"{self._describe_need()}: {show_request_url(outgoing)} answered HTTP {reply.status_code}.",
@@ -268,6 +274,7 @@ class Login:
         """Ask the user before anything is sent to the authorization server. Raises AuthError if the user declines."""
         with self.deadlines.pause():
             async with self._handlers.login_lock:
+                # one question at a time, whichever server asks
                 agree = self._handlers.agree_to_login
                 with suppress(asyncio.TimeoutError):
                     asking = agree(self._server.name, show_request_url(request)) if agree else None

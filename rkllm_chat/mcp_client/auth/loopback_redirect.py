@@ -74,6 +74,7 @@ class LoopbackReceiver:
 
     def __enter__(self) -> Self:
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        # connections of the last login may still hold a registered port in TIME_WAIT
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             self.redirect_uri = self._bind(self._configured_uri or self._registered_uri)

@@ -120,4 +120,5 @@ def make_environment(own: Mapping[str, str], configured: Mapping[str, str]) -> d
         configured: The variables of the configuration.
     """
     inherited = {name: value for name, value in own.items() if name in _INHERITED or name.startswith("LC_")}
+    # "()" begins a function that a shell exports, which another shell would run (CVE-2014-6271)
     return {**{name: value for name, value in inherited.items() if not value.startswith("()")}, **configured}

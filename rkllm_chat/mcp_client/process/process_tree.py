@@ -18,6 +18,7 @@ _JOIN_S = 1.0
 GRACE_S = 1.0
 """How long a server may take to end by itself, and again after SIGTERM."""
 
+# Python ignores the first two, and whoever started this program may ignore others; a server would inherit that
 _DEFAULT_SIGNALS = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 

@@ -174,6 +174,7 @@ def wrap_in_sandbox(server: ServerConfig, start: StartPlan, roots: Iterable[str]
     sandbox.filters_calls, start.system_calls = bool(bubblewrap.filter), bubblewrap.filter
     if "TMPDIR" not in server.env:
         start.environment["TMPDIR"] = "/tmp"
+    # a shell sets the limits: posix_spawn cannot, and a function between fork and exec may deadlock
     start.wrapper = ["/bin/sh", "-c", _ENTER, "sh", bubblewrap.program]
     start.command = [
         *bubblewrap.isolate(sandbox.has_network),
@@ -387,6 +388,7 @@ def _probe_bubblewrap(program: str) -> tuple[_Bubblewrap | None, str]:
     help_text = _run_probe([program, "--help"])[1]
     known = [option for option in _IF_KNOWN if f"{option} " in help_text or f"{option}\n" in help_text]
     problem = ""
+    # some kernels and containers refuse one of these options; the other one stays
     for refused in ((), ("--disable-userns",), (_FILTER,), ("--disable-userns", _FILTER)):
         bubblewrap = _Bubblewrap(program, [option for option in known if option not in refused])
         arguments = [*bubblewrap.isolate(has_network=False), *_mount_system(bubblewrap), "--", "/bin/sh", "-c", ":"]
