@@ -37,7 +37,6 @@ class ApiError(Exception):
 
     @property
     def headers(self) -> dict[str, str]:
-        """Headers of the response."""
         return {"retry-after": str(self.retry_after_s)} if self.retry_after_s else {}
 
     def describe(self) -> dict[str, Any]:

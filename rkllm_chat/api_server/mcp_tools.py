@@ -39,7 +39,6 @@ class RequestToolbox:
 
     @property
     def tools(self) -> Sequence[Tool]:
-        """All tools."""
         return [*self.client_tools, *(self.servers.tools if self.servers else ())]
 
     async def call(self, tool: Tool, arguments: Mapping[str, Any], on_progress: ProgressCallback) -> ToolResult:

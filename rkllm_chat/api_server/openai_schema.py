@@ -113,7 +113,6 @@ class RequestBody(BaseModel):
 
     @property
     def is_streamed(self) -> bool:
-        """Whether the reply is a stream."""
         return bool(self.stream)
 
     def read_request(self) -> ChatRequest:

@@ -71,7 +71,6 @@ class ReplySink:
         self.parts.put_nowait(response)
 
     def end(self) -> None:
-        """End the response."""
         self.parts.put_nowait(None)
 
 

@@ -131,7 +131,6 @@ class TextCompletion(EventWriter):
         self._head = {"id": identity, "object": "text_completion", "created": int(time.time()), "model": model}
 
     async def collect(self, events: AsyncIterator[ReplyEvent]) -> dict[str, Any]:
-        """Return all continuations."""
         replies = await collect_replies(events)
         choices = [_describe_choice(index, one.text, one.end.reason, one.scores) for index, one in enumerate(replies)]
         return {

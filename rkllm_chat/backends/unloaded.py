@@ -41,7 +41,7 @@ class UnloadedBackend:
         return None
 
     async def aclose(self) -> None:
-        """Release nothing."""
+        pass
 
 
 async def _fail() -> AsyncGenerator[StreamItem, None]:

@@ -216,7 +216,6 @@ class _Parser:
         return key
 
     def read_word(self) -> Any:
-        """Read a number or a word."""
         start, word = self.at, self.take(_WORD)
         if word in _PYTHON:
             self.repairs.add("Python literal")

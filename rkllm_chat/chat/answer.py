@@ -39,7 +39,6 @@ class Answer:
 
     @property
     def text(self) -> str:
-        """The answer."""
         return "".join(self.text_parts).strip()
 
     def add(self, event: Event) -> None:

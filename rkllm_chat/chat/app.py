@@ -236,7 +236,6 @@ class App:
 
     @property
     def backend(self) -> Backend:
-        """The engine."""
         return self.chat.backend
 
     async def open(self) -> None:

@@ -52,7 +52,6 @@ class ToolboxWithLocalTool:
 
     @property
     def tools(self) -> Sequence[Tool]:
-        """All tools."""
         known = self.toolbox.tools
         return known if self.tool in known else [*known, self.tool]
 

@@ -61,7 +61,6 @@ class CostEstimate:
 
     @property
     def is_within_budget(self) -> bool:
-        """Whether the prompt is within the budget."""
         return self.total_tokens <= self.budget_tokens
 
 
@@ -172,7 +171,6 @@ class Prefiller:
 
     @property
     def is_running(self) -> bool:
-        """Whether a prefill is running."""
         return self._task is not None and not self._task.done()
 
     def start(self) -> None:

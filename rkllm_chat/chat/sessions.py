@@ -133,7 +133,6 @@ class SessionManager:
             self._notify(line)
 
     def start_new(self) -> None:
-        """Start a new session."""
         self.close()
         self._session_log = self._make_session_log()
         self._set_entries([], None)

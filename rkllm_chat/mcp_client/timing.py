@@ -39,7 +39,6 @@ class Backoff:
         return max(0.0, self._next - now)
 
     def record_start(self, now: float) -> None:
-        """Record a restart."""
         self._starts.append(now)
 
     def reset(self) -> None:
@@ -58,7 +57,6 @@ class PausableDeadlines:
 
     @property
     def is_paused(self) -> bool:
-        """Whether the deadlines are paused."""
         return self._pauses > 0
 
     @contextmanager

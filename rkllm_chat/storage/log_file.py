@@ -87,7 +87,6 @@ class LogFile(logging.Handler):
             self._has_failed = False
 
     def close(self) -> None:
-        """Close the file."""
         if self._file >= 0:
             os.close(self._file)
         self._file = -1

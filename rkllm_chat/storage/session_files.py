@@ -389,7 +389,6 @@ class SessionLog:
 
 
 def _list_media(entry: LogEntry) -> list[Media]:
-    """Return the media of an entry."""
     found: list[Media] = []
 
     def add(media: Media) -> Media:

@@ -119,7 +119,6 @@ class Picker:
         return " · ".join(map(self._words, keys))
 
     def make_bindings(self) -> KeyBindings:
-        """Return the key bindings."""
         keys = KeyBindings()
         is_search = Condition(lambda: self._mode == "search")
         moves = {"up": -1, "c-p": -1, "down": 1, "c-n": 1, "pageup": -_MAX_ROWS, "pagedown": _MAX_ROWS}

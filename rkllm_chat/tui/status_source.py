@@ -64,7 +64,6 @@ class StatusSource:
 
     @property
     def settings(self) -> Settings:
-        """The current settings."""
         return self.app.settings if self.app else self._settings
 
     def note_event(self, event: Event) -> None:

@@ -155,7 +155,6 @@ class AbortableLlama(llama_cpp.Llama):  # type: ignore[misc]  # the package's ty
         return self.n_tokens == number
 
     def clear_kv_cache(self) -> None:
-        """Clear the KV cache."""
         self.reset()
         # `reset` of llama-cpp-python 0.3.36 forgets how many tokens there are and leaves their cells
         self._ctx.kv_cache_seq_rm(-1, 0, -1)

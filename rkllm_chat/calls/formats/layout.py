@@ -40,11 +40,9 @@ class Arguments:
         return "{...}"
 
     def write_name(self, name: str) -> str:
-        """Write the name of the tool."""
         return name
 
     def write(self, arguments: Mapping[str, Any]) -> str:
-        """Write arguments."""
         return dump(dict(arguments))
 
     def sketch(self, parameters: Mapping[str, str]) -> str:
@@ -62,7 +60,6 @@ class PythonArguments(Arguments):
         return "...=..."
 
     def write(self, arguments: Mapping[str, Any]) -> str:
-        """Write arguments."""
         return write_call("f", arguments)[2:-1]
 
     def sketch(self, parameters: Mapping[str, str]) -> str:
@@ -86,11 +83,9 @@ class GemmaArguments(Arguments):
         return f"{{...:{self.quote}...{self.quote}}}"
 
     def write(self, arguments: Mapping[str, Any]) -> str:
-        """Write arguments."""
         return self.write_value(dict(arguments))
 
     def write_value(self, value: Any) -> str:
-        """Write a value."""
         if isinstance(value, str) and self.quote not in value:
             return f"{self.quote}{value}{self.quote}"
         if isinstance(value, Mapping):
@@ -141,7 +136,6 @@ class Layout:
                 raise ValueError(f"The mark {mark.strip()!r} cannot be told from a word of ordinary text.")
 
     def write(self, name: str, arguments: Mapping[str, Any]) -> str:
-        """Write a call."""
         return f"{self.before}{self._fill(self.write_name(name), self.arguments.write(arguments))}{self.after}"
 
     def sketch(self, name: str, parameters: Mapping[str, str]) -> str:
@@ -165,7 +159,6 @@ class Layout:
         return type(self.arguments) is Arguments and not self.is_object
 
     def write_name(self, name: str) -> str:
-        """Write the name of a tool."""
         return dump(name) if self.is_object else self.arguments.write_name(name)
 
     def _fill(self, name: str, arguments: str) -> str:

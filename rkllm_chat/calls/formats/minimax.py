@@ -30,11 +30,9 @@ class NestedTags(Arguments):
         return self.write({"...": "..."})
 
     def write_name(self, name: str) -> str:
-        """Write the name of the tool."""
         return quoteattr(name)
 
     def write(self, arguments: Mapping[str, Any]) -> str:
-        """Write arguments."""
         return "".join(self._write(key, value) for key, value in arguments.items())
 
     def _write(self, name: str, value: Any) -> str:

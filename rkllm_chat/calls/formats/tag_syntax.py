@@ -96,7 +96,6 @@ class TagSyntax(Arguments):
         return self.open_value("...", "string").rstrip("\n") + f"...{self.closing.lstrip()}"
 
     def write_name(self, name: str) -> str:
-        """Write the name of the tool."""
         return quoteattr(name) if self.call_name else name
 
     def write_key(self, name: str) -> str:
@@ -104,7 +103,6 @@ class TagSyntax(Arguments):
         return quoteattr(name) if self.value_name else name
 
     def write(self, arguments: Mapping[str, Any]) -> str:
-        """Write arguments."""
         return "".join(self._write(key, value) for key, value in arguments.items())
 
     def _write(self, key: str, value: Any) -> str:

@@ -161,7 +161,6 @@ class JsonRules:
         return one_of(map(literal, self.style.constants[:2]))
 
     def null(self, _leaf: Variant) -> str:
-        """Return the expression of null."""
         return literal(self.style.constants[2])
 
     def array(self, variant: Variant) -> str | None:
@@ -188,7 +187,6 @@ class JsonRules:
         return f"{comma}{item} {following}" if nothing is None else f"({comma}{item} {following})?"
 
     def object(self, variant: Variant) -> str | None:
-        """Return the expression of an object."""
         members = self._members(variant)
         return None if members is None else f'"{{" {SPACE} {members} {SPACE} "}}"'
 

@@ -54,7 +54,6 @@ class GrammarRules:
         return name
 
     def write(self) -> str:
-        """Write all rules."""
         return "\n".join(f"{name}: {body}" for name, body in self._bodies.items())
 
 

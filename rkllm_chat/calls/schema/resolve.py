@@ -272,7 +272,6 @@ class Node:
         return list(islice(variants, _MAX_VARIANTS))
 
     def types(self) -> list[str]:
-        """Return the types of all variants."""
         return list(dict.fromkeys(variant.type for variant in self.variants()))
 
     def choices(self) -> list[Any]:
@@ -293,7 +292,6 @@ class Node:
         return [*examples, *offered] if isinstance(examples, list) else offered
 
     def property_names(self) -> list[str]:
-        """Return the property names in all variants."""
         return list(dict.fromkeys(name for variant in self.variants() for name in variant.properties))
 
     def member(self, name: str, is_open: bool = True) -> Node | None:

@@ -171,5 +171,4 @@ def format_server_tools(name: str, tools: Sequence[Mapping[str, Any]]) -> list[s
 
 
 def _first_line(text: str) -> str:
-    """Return the first line of a description."""
     return sanitize_line(text.strip().partition("\n")[0])

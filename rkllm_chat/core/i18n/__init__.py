@@ -31,7 +31,6 @@ class _PluralFormatter(Formatter):
     """Formats as `str.format` does; `{count:tool|tools}` is the first word for 1 and the second for other counts."""
 
     def format_field(self, value: object, format_spec: str) -> str:
-        """Format one value."""
         singular, bar, plural = format_spec.partition("|")
         return (singular if str(value) == "1" else plural) if bar else str(super().format_field(value, format_spec))
 

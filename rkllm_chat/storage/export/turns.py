@@ -128,7 +128,6 @@ class _TurnBuilder:
         self._longest_call_s = 0.0
 
     def add_entry(self, entry: LogEntry) -> None:
-        """Add a record."""
         match entry.record:
             case Setup() as setup:
                 self.setup = setup

@@ -37,7 +37,6 @@ class Container:
 
     @property
     def is_quote(self) -> bool:
-        """Whether the container is a quote."""
         return self.mark == _QUOTE_MARK
 
 

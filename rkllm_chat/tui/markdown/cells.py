@@ -135,7 +135,6 @@ class LineWrapper:
         self._line_cells = self._word_cells = 0
 
     def copy(self) -> LineWrapper:
-        """Return an independent copy."""
         clone = copy.copy(self)
         for name in ("lines", "_line", "_gap", "_word"):
             setattr(clone, name, getattr(self, name)[:])

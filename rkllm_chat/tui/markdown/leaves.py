@@ -32,13 +32,11 @@ class Paragraph:
         self._parse_length = 0
 
     def copy(self) -> Paragraph:
-        """Return an independent copy."""
         clone = copy.copy(self)
         clone.flow = self.flow.copy()
         return clone
 
     def add(self, text: str) -> None:
-        """Add text."""
         self._pending += text
         if len(self._pending) >= max(_MIN_PARSED, self._parse_length):
             self._release()
@@ -99,7 +97,6 @@ class CodeBlock:
         self._rest: list[Cluster] = []
 
     def copy(self) -> CodeBlock:
-        """Return an independent copy."""
         clone = copy.copy(self)
         clone.highlighter = self.highlighter.copy()
         return clone

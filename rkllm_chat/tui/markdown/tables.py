@@ -61,7 +61,6 @@ class MarkdownTable:
         return len(self._rows) > _MAX_ROWS
 
     def add(self, row: str) -> None:
-        """Add a row."""
         self._add(row, "")
 
     def lines(self, width: int) -> list[list[Cluster]]:
