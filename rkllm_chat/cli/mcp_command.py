@@ -16,12 +16,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..config.editor import find_target, remove_server, set_enabled
+from ..config.editor import BOARD_ENTRY, add_server, find_target, remove_server, set_enabled
 from ..config.foreign_files import SOURCES, TARGETS, find_files, read_foreign_servers
 from ..config.loader import load_settings, state_folder
 from ..config.project_trust import TrustStore, is_enabled
 from ..config.secrets import is_literal_secret, make_redactor
 from ..config.servers import (
+    BOARD_SERVER,
     ServerConfig,
     SkippedServer,
     decode_server,
@@ -198,7 +199,7 @@ def _add(options: argparse.Namespace, command: Sequence[str] | None) -> int:
         review = review_start(decode_server(entry, str(path), "mcp add"))
         if not confirm_starts([review], sanitize_line(f"Add it to {path}? [y/N]") + " ", confirm):
             return 1
-    add_to_file(entry, path, settings)
+    add_to_file(entry, path, settings, options.config)
     if options.scope != "user" and path.resolve().is_relative_to(Path.cwd()):
         _report_secrets(entry, path)
     if needs_network:
@@ -268,7 +269,10 @@ def _edit(settings: Settings, options: argparse.Namespace) -> int:
     )
     found = found or find_server(options.name, settings.servers)
     path = Path(found.source)
-    if options.action == "remove":
+    if found == BOARD_SERVER and options.action == "disable":
+        path = find_target("user", options.config)
+        add_server({**BOARD_ENTRY, "enabled": False}, path, named=options.config)
+    elif options.action == "remove":
         remove_server(found.name, path)
     else:
         set_enabled(found.name, options.action == "enable", path)
@@ -404,7 +408,7 @@ def _import(options: argparse.Namespace) -> int:
     for server in new:
         is_toml = path.suffix == ".toml"
         name = server.name if is_toml else server.original_name or server.name
-        add_to_file({"name": name, **describe_entry(server)}, path, settings)
+        add_to_file({"name": name, **describe_entry(server)}, path, settings, options.config)
         settings = load_settings(options.config)
     print(sanitize_line(f"{len(new)} added to {path}."))
     return 0

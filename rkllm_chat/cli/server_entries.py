@@ -22,8 +22,14 @@ from ..core.errors import ChatError, ConfigError
 from ..mcp_client.acceptance import accept, review_start
 
 
-def add_to_file(entry: Mapping[str, Any], path: Path, settings: Settings) -> None:
-    """Add a server to a file and accept it, with the board server if that was used without an entry until now.
+def add_to_file(entry: Mapping[str, Any], path: Path, settings: Settings, named: str = "") -> None:
+    """Add a server to a file and accept it, with the board server if the file would replace it.
+
+    Args:
+        entry: The entry, with its name.
+        path: The file.
+        settings: The settings in use.
+        named: Path of the only file that is read; "" if all are.
 
     Raises:
         ConfigError: The entry or a file is invalid, or there is such a server already.
@@ -34,9 +40,7 @@ def add_to_file(entry: Mapping[str, Any], path: Path, settings: Settings) -> Non
             hint = f"Choose another name, or remove it first: rkllm-chat mcp remove {server.name}"
             text = f'There is a server "{entry["name"]}" already, in {server.source}.'
             raise ConfigError(text, hint, path=server.source)
-    keeps_board = BOARD_SERVER in settings.servers and entry["name"] != BOARD_SERVER.name
-    further = [{"name": BOARD_SERVER.name, **describe_entry(BOARD_SERVER)}] if keeps_board else []
-    add_server(entry, path, further=further)
+    add_server(entry, path, used=settings.servers, named=named)
     if find_origin(str(path), os.environ) is Origin.PROJECT:
         _accept(str(entry["name"]), str(path))
 

@@ -36,6 +36,7 @@ from .files import (
     find_single_file,
     find_state_folder,
     list_config_paths,
+    lists_all_servers,
     parse_servers,
     read_text,
 )
@@ -55,6 +56,11 @@ from .source_text import blank_comments, find_member, list_comments
 from .trust_rules import Origin
 
 DEFAULT_CONFIG_PATH = Path("mcp_config.toml")
+BOARD_ENTRY: Mapping[str, Any] = {
+    **{key: getattr(BOARD_SERVER, key) for key in ("name", "command", "trust")},
+    "args": [*BOARD_SERVER.args],
+}
+"""The board server that ships as an entry of a file."""
 _VALUE_END = re.compile(r"(?=[ \t]*#|[ \t\r]*$)", re.MULTILINE)
 _MAX_VALUE_LINES = 100
 _JSON_KEYS = {"transport": "type"}
@@ -81,7 +87,8 @@ def add_server(
     entry: Mapping[str, Any],
     path: Path,
     environment: Mapping[str, str] = os.environ,
-    further: Sequence[Mapping[str, Any]] = (),
+    used: Sequence[ServerConfig] = (),
+    named: str = "",
 ) -> None:
     """Add a server to a configuration file, which is created if it is missing.
 
@@ -89,13 +96,18 @@ def add_server(
         entry: The entry with our keys, among them `name`; variables are not expanded.
         path: A TOML or JSON file.
         environment: Environment variables.
-        further: Entries that are added with it, except for those that the file has.
+        used: The servers in use. The board server that ships, if it is one of them, is added too where the servers of
+            the file would replace it.
+        named: Path of the only file that is read, as for `find_target`.
 
     Raises:
         ConfigError: The entry or the file is invalid, or it already has such a server.
     """
     _check_editable(path)
     origin = find_origin(str(path), environment)
+    owner = Origin.COMMAND_LINE if find_single_file(named, environment) else origin
+    keeps_board = BOARD_SERVER in used and lists_all_servers(str(path), owner, environment)
+    further = [BOARD_ENTRY] if keeps_board and entry["name"] != BOARD_SERVER.name else []
     with edit_config(path, environment) as edit:
         before = text = read_edited(edit, path)
         if text and _find_configured(str(entry["name"]), text, path, origin):
@@ -278,7 +290,8 @@ def _find_place(name: str, text: str, path: Path, origin: Origin) -> str | tuple
 
 def _check_editable(path: Path) -> None:
     if str(path) == BOARD_SERVER.source:
-        raise UsageError("The board server is built in and has no entry.", "--no-servers starts the chat without it.")
+        hint = f"To switch it off: rkllm-chat mcp disable {BOARD_SERVER.name}"
+        raise UsageError("The board server is built in and has no entry.", hint)
     if path.suffix in YAML_SUFFIXES:
         raise ConfigError(f"{path}: YAML files cannot be edited here.", "Change it by hand.", path=str(path))
 

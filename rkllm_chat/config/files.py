@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Mapping
 
 from ..core.errors import ConfigError, ServerNotFoundError
 from .servers import (
-    BOARD_SERVER,
     YAML_SUFFIXES,
     ServerConfig,
     SkippedServer,
+    add_board,
     find_server,
     locate_skipped,
     merge_servers,
@@ -49,7 +49,7 @@ class FoundServers:
     """
 
     def __init__(
-        self, searched: list[str], servers: Mapping[str, ServerConfig], skipped: Iterable[SkippedServer] = ()
+        self, searched: list[str], servers: dict[str, ServerConfig], skipped: Iterable[SkippedServer] = ()
     ) -> None:
         self.searched, self.servers, self.skipped = searched, servers, tuple(skipped)
 
@@ -68,7 +68,7 @@ class FoundServers:
 
 
 def find_servers(named: str = "", environment: Mapping[str, str] = os.environ) -> FoundServers:
-    """Read the servers of all configuration files, or of the given one; without any, the board server that ships.
+    """Read the servers of all configuration files, or of the given one, and the board server that ships.
 
     Args:
         named: Path of the only file to read; "" reads RKLLM_CHAT_CONFIG or all default places.
@@ -79,6 +79,7 @@ def find_servers(named: str = "", environment: Mapping[str, str] = os.environ) -
     """
     servers: dict[str, ServerConfig] = {}
     skipped: list[SkippedServer] = []
+    has_list = False
     for path, origin in find_config_files(named, environment):
         unusable: list[SkippedServer] = []
         read = read_servers(path, origin, unusable)
@@ -86,9 +87,25 @@ def find_servers(named: str = "", environment: Mapping[str, str] = os.environ) -
         kept = {name: server for name, server in servers.items() if name not in hidden}
         servers = merge_servers([restrict_trust(server)[0] for server in read], kept)
         skipped += unusable
+        has_list |= bool(read or unusable) and lists_all_servers(path, origin, environment)
     single_file = find_single_file(named, environment)
     searched = [single_file] if single_file else list_config_paths(environment)
-    return FoundServers(searched, servers or ({} if skipped else {BOARD_SERVER.name: BOARD_SERVER}), skipped)
+    if not has_list:
+        servers = {server.name: server for server in add_board(servers.values(), skipped)}
+    return FoundServers(searched, servers, skipped)
+
+
+def lists_all_servers(path: str, origin: Origin, environment: Mapping[str, str] = os.environ) -> bool:
+    """Tell whether the servers of a file are all that the user wants: the own file, or the only one that is read.
+
+    Those of a folder or of another program are further servers: nobody who wrote them thought of the bundled one.
+
+    Args:
+        path: Path as in `list_config_paths`.
+        origin: Whose file it is.
+        environment: Environment variables.
+    """
+    return origin is Origin.COMMAND_LINE or path == find_own_file(environment)
 
 
 def read_servers(path: str, origin: Origin, skipped: list[SkippedServer] | None = None) -> list[ServerConfig]:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ..core.errors import ChatError
 from . import files
-from .servers import BOARD_SERVER, restrict_trust
+from .servers import add_board, restrict_trust
 from .settings import Settings, merge_settings, read_json, read_toml
 from .trust_rules import Decision, Origin, decide
 
@@ -22,17 +22,19 @@ from .trust_rules import Decision, Origin, decide
 def load_settings(named: str = "", environment: Mapping[str, str] = os.environ) -> Settings:
     """Load and merge all configuration files, or only the one given by an option or RKLLM_CHAT_CONFIG.
 
-    If no file defines a server, the board server that ships is used. Entries of servers that cannot be used are
-    `skipped`.
+    The board server that ships is among the servers unless an entry has its name, or the user's own file lists others.
+    Entries of servers that cannot be used are `skipped`.
 
     Raises:
         ConfigError: A file is missing, unreadable or invalid.
     """
-    settings = Settings()
+    settings, has_list = Settings(), False
     for path, origin in files.find_config_files(named, environment):
         override = read_settings(Path(path), environment, origin)
         settings = merge_settings(override=_restrict(override, settings, path), base=settings)
-    return settings if settings.servers or settings.skipped else replace(settings, servers=(BOARD_SERVER,))
+        names_servers = bool(override.servers or override.skipped)
+        has_list |= names_servers and files.lists_all_servers(path, origin, environment)
+    return settings if has_list else replace(settings, servers=(*add_board(settings.servers, settings.skipped),))
 
 
 def _restrict(override: Settings, base: Settings, path: str) -> Settings:

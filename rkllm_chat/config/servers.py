@@ -10,7 +10,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
@@ -194,7 +194,7 @@ BOARD_SERVER = ServerConfig(
     source="built in",
     origin=Origin.BUILT_IN,
 )
-"""The board server that ships, used if no file defines a server."""
+"""The board server that ships, used unless an entry has its name or the user's own file lists other servers."""
 
 
 def read_toml_tables(text: str, source: str) -> dict[str, Any]:
@@ -559,8 +559,33 @@ def find_server(name: str, servers: Iterable[ServerConfig], skipped: Iterable[Sk
     similar = get_close_matches(name, found, n=3, cutoff=0.5)
     hint = f"Configured servers: {', '.join(found)}." if found else "No server is configured."
     hint = f"Did you mean {' or '.join(similar)}?" if similar else hint
+    if name == BOARD_SERVER.name:
+        hint = _explain_missing_board([*found.values(), *skipped])
     what = f'There is no server "{name}".' if name else "The name of a server is missing."
     raise ServerNotFoundError(what, hint, available=list(found), closest=similar)
+
+
+def _explain_missing_board(entries: Iterable[ServerConfig | SkippedServer]) -> str:
+    """Return why the bundled server is not used, and how to get it back."""
+    files = [one.source for one in entries if one.origin in (Origin.USER, Origin.COMMAND_LINE)]
+    if not files:
+        return "The bundled server is not used here."
+    command = " ".join(("-- rkllm-chat", *BOARD_SERVER.args))
+    only = f" --config {files[0]}" if any(one.origin is Origin.COMMAND_LINE for one in entries) else ""
+    return f"The servers in {files[0]} replace the bundled one. To add it: rkllm-chat mcp add{only} board {command}"
+
+
+def add_board(servers: Iterable[ServerConfig], skipped: Iterable[SkippedServer] = ()) -> Iterator[ServerConfig]:
+    """Yield the servers, and the board server that ships unless an entry has its name.
+
+    An entry that is skipped counts: it may have restricted the server in a way that could not be read.
+    """
+    names = {entry.name for entry in skipped}
+    for server in servers:
+        names.add(server.name)
+        yield server
+    if BOARD_SERVER.name not in names:
+        yield BOARD_SERVER
 
 
 def names_hidden_by(skipped: Iterable[SkippedServer]) -> set[str]:

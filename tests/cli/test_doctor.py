@@ -406,6 +406,7 @@ env = { %s = "x" }
     assert check_servers(folder, "KEY", 0) == {
         "server claude": f"ok: rkllm-chat itself, with {folder}/claude (not tried)",
         "server llm": "ok: rkllm-chat itself (not tried)",
+        "server board": "ok: rkllm-chat itself (not tried)",
     }
 
 

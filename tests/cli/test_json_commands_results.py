@@ -99,7 +99,7 @@ def test_list_servers_starts_no_server_and_shows_no_secret(shell: Shell) -> None
     shell.add("off", command="x", env={"MISSING": "${NO_SUCH}"}, disabled=True, sandbox="on", write=["notes"])
     document = shell.run("list-servers")
     assert "secret-" not in json.dumps(document)
-    chaos, site, off = document["result"]
+    chaos, site, off, _board = document["result"]
     assert (chaos["transport"], chaos["env"]) == ("stdio", ["API_TOKEN", "PYTHONPATH"])
     assert (site["transport"], site["url"], site["headers"]) == ("http", "https://example.org/mcp", ["X-Key"])
     assert (off["enabled"], off["source"]) == (False, "mcp.json")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
-import shlex
 import shutil
 import subprocess
 import sys
@@ -19,8 +17,6 @@ from rkllm_chat.config.files import TRUST_VARIABLE
 from rkllm_chat.config.settings import read_toml
 from stage import Screen, call_text
 
-SERVERS_PAGE = Path(__file__).parents[2] / "docs/servers.md"
-TIME = re.compile(r"[0-9.]+ (s|ms)\b")
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
@@ -70,29 +66,15 @@ def test_a_server_is_added_tested_switched_used_and_removed_in_the_named_file(
 
 
 @pytest.mark.slow
-def test_the_session_of_the_documentation_runs_as_recorded(
-    program: Run, folder: Path, environment: dict[str, str]
-) -> None:
-    """It adds, tests, uses, disables, enables and removes a server; only the times differ."""
-    del environment[TRUST_VARIABLE]
-    recorded = SERVERS_PAGE.read_text(encoding="utf-8").partition("```console\n")[2].partition("```")[0]
-    said: list[str] = []
-    for command in (line for line in recorded.splitlines() if line.startswith("$ ")):
-        done = program(*shlex.split(command)[2:], code=None)
-        said += [command, *(done.stdout + done.stderr).splitlines()]
-    assert [TIME.sub("N", line) for line in said] == [TIME.sub("N", line) for line in recorded.splitlines()]
-    assert "clock" not in (folder / "mcp_config.toml").read_text(encoding="utf-8")
-
-
-@pytest.mark.slow
 def test_without_a_named_file_the_scope_decides(
     program: Run, server: list[str], folder: Path, environment: dict[str, str]
 ) -> None:
     del environment[TRUST_VARIABLE]
     own = Path(environment["HOME"], ".config/rkllm-chat/config.toml")
-    program("mcp", "add", "--project", "here", *server)  # with the board, which is used without an entry
+    program("mcp", "add", "--project", "here", *server)
     names = [entry["name"] for entry in probe(program("mcp", "list", "--json", "--no-start"))]
     assert (names, (folder / "mcp_config.toml").is_file(), own.exists()) == (["here", "board"], True, False)
+    assert "board" not in (folder / "mcp_config.toml").read_text(encoding="utf-8")  # it stays without an entry
     (folder / "mcp_config.toml").rename(folder / ".mcp.json")
     (folder / ".mcp.json").write_text('{"mcpServers": {}}', encoding="utf-8")
     program("mcp", "add", "--project", "shared", *server)
@@ -121,6 +103,28 @@ def test_a_server_of_a_folder_is_not_started_before_it_is_accepted(
     program("mcp", "enable", "odd")
     assert "have not accepted it" in program("mcp", "test", "odd", code=3).stdout
     assert not (folder / "ran").exists()
+
+
+def test_the_bundled_server_is_switched_off_in_the_users_own_file(
+    program: Run, server: list[str], environment: dict[str, str]
+) -> None:
+    own = Path(environment["HOME"], ".config/rkllm-chat/config.toml")
+    assert f'"board" was disabled in {own}' in program("mcp", "disable", "board").stdout
+    program("mcp", "add", "--project", "here", *server)
+    call = ("call-tool", "board.calculate", "--args", '{"expression": "6*7"}')
+    assert f"is disabled in {own}" in json.loads(program(*call, code=1).stdout)["error"]["message"]
+    program("mcp", "enable", "board")
+    assert json.loads(program(*call).stdout)["ok"]
+    program("mcp", "remove", "board")
+    assert json.loads(program(*call).stdout)["ok"]
+    program("mcp", "add", "there", *server)  # with the board, which the servers of this file would replace
+    assert json.loads(program(*call).stdout)["ok"]
+    program("mcp", "remove", "board")
+    error = json.loads(program(*call, code=1).stdout)["error"]
+    assert (error["type"], error["message"]) == ("ServerNotFound", 'There is no server "board".')
+    assert f"The servers in {own} replace the bundled one" in error["details"]["hint"]
+    program("mcp", "add", "board", "--", "rkllm-chat", "serve", "board")
+    assert json.loads(program(*call).stdout)["ok"]
 
 
 BAD = {

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from rkllm_chat.config.files import find_servers
 from rkllm_chat.config.loader import load_settings, read_settings, state_folder
 from rkllm_chat.config.servers import BOARD_SERVER
 from rkllm_chat.config.settings import Settings
 from rkllm_chat.config.trust_rules import Origin
-from rkllm_chat.core.errors import ConfigError
+from rkllm_chat.core.errors import ConfigError, ServerNotFoundError
 
 # the farthest first
 FILES = [
@@ -50,7 +51,7 @@ def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, st
 def test_the_nearest_file_wins(tmp_path: Path, environment: dict[str, str]) -> None:
     for name in FILES:
         write_server(tmp_path / name, "sea", name)
-        assert [server.command for server in load_settings(environment=environment).servers] == [name]
+        assert load_settings(environment=environment).servers[0].command == name
 
 
 def test_the_servers_of_all_files_are_merged_with_their_source(tmp_path: Path, environment: dict[str, str]) -> None:
@@ -75,6 +76,26 @@ def test_the_variables_of_a_server_are_merged_among_the_files_of_one_owner(
         (tmp_path / name).unlink()
     [server] = load_settings(environment=environment).servers
     assert (server.env, server.replaces) == ({"V0": FILES[0], "V1": FILES[1]}, "")
+
+
+@pytest.mark.parametrize("place", FILES)
+def test_the_board_server_stays_unless_it_is_named_or_the_users_own_file_lists_others(
+    place: str, tmp_path: Path, environment: dict[str, str]
+) -> None:
+    """Who wrote the file of a folder or of another program named no server to be rid of the bundled one."""
+    write_server(tmp_path / place, "sea", "x")
+    stays = place != FILES[1]
+    assert (BOARD_SERVER in load_settings(environment=environment).servers) == stays
+    found = find_servers(environment=environment)
+    assert [*found.servers.values()] == [*load_settings(environment=environment).servers]
+    if not stays:
+        with pytest.raises(ServerNotFoundError) as caught:
+            found.get("board")
+        assert f"{tmp_path / place} replace" in caught.value.hint
+        assert "mcp add board -- rkllm-chat serve board" in caught.value.hint
+    assert BOARD_SERVER not in load_settings(str(tmp_path / place), environment).servers
+    write_server(tmp_path / place, "board", "")  # skipped: it has no command
+    assert load_settings(environment=environment).servers == ()
 
 
 def test_without_servers_in_files_the_board_server_is_used(tmp_path: Path, environment: dict[str, str]) -> None:
@@ -148,10 +169,10 @@ def test_a_shared_file_of_a_folder_is_the_projects_and_that_of_the_home_the_user
 ) -> None:
     write_server(tmp_path / "work/.mcp.json", "sea", "project")
     write_server(tmp_path / "home/.mcp.json", "lake", "own")
-    found = {server.name: server.origin for server in load_settings(environment=environment).servers}
+    found = {server.name: server.origin for server in load_settings(environment=environment).servers[:-1]}
     assert found == {"sea": Origin.PROJECT, "lake": Origin.OTHER_PROGRAM}
     monkeypatch.chdir(tmp_path / "home")
-    found = {server.name: server.origin for server in load_settings(environment=environment).servers}
+    found = {server.name: server.origin for server in load_settings(environment=environment).servers[:-1]}
     assert found == {"lake": Origin.OTHER_PROGRAM}
 
 

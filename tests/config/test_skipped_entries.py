@@ -162,7 +162,7 @@ def test_an_entry_that_cannot_be_used_still_replaces_a_farther_one(
     own.unlink()
     Path("mcp.json").write_text('{"mcpServers": {"a": {"command": 1}}}', encoding="utf-8")  # a project's hides nothing
     settings = load_settings(environment={"HOME": str(tmp_path)})
-    assert [server.command for server in settings.servers] == ["far"]
+    assert [server.command for server in settings.servers] == ["far", "rkllm-chat"]
     assert [entry.location for entry in settings.skipped] == ["mcp.json:1"]
 
 

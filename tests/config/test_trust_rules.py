@@ -215,7 +215,7 @@ def make_server(key: str, value: Any = None) -> ServerConfig:
     """Read a server of a project, with one key changed."""
     entry = {**SERVER_VALUES[key][0], **({} if value is None else {key: value})}
     Path("mcp.json").write_text(json.dumps({"mcpServers": {entry.pop("name", "x"): entry}}), encoding="utf-8")
-    [server] = load_settings(environment={"HOME": "/nonexistent"}).servers
+    server, *_ = load_settings(environment={"HOME": "/nonexistent"}).servers
     return server
 
 
@@ -242,11 +242,11 @@ def test_only_a_projects_server_is_asked_about_and_cannot_call_itself_trusted(
     places[origin].write_text(text, encoding="utf-8")
     named = str(places[origin]) if origin is Origin.COMMAND_LINE else ""
     environment = {"HOME": str(places[Origin.USER].parents[2])}
-    [server] = load_settings(named, environment).servers
+    server, *_ = load_settings(named, environment).servers
     is_project = origin is Origin.PROJECT
     assert (server.origin, server.trust) == (origin, "ask" if is_project else "trusted")
     assert needs_acceptance(server) == is_project
-    [trusting] = load_settings(named, {**environment, TRUST_VARIABLE: "1"}).servers
+    trusting, *_ = load_settings(named, {**environment, TRUST_VARIABLE: "1"}).servers
     assert (trusting.trust, needs_acceptance(trusting)) == ("trusted", False)
 
 

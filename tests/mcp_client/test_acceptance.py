@@ -467,7 +467,7 @@ def test_every_command_says_that_there_is_no_sandbox(clone: Clone) -> None:
     called = ("call-tool", "tide.get_tide")
     for command in (called, ("list-tools", "--server", "tide")):
         assert json.loads(clone.program(*command).stdout)["notices"] == [notice]
-    [listed] = json.loads(clone.program("list-servers").stdout)["result"]
+    listed, _board = json.loads(clone.program("list-servers").stdout)["result"]
     assert (listed["sandbox"], listed["sandbox_missing"]) == ("auto", reason)
     tool = [sys.executable, "-m", "rkllm_chat.cli.mcp_tool", "tide__get_tide"]
     done = fork_server.run(tool, cwd=clone.folder, env=clone.environment, encoding="utf-8")

@@ -259,7 +259,7 @@ def read_log(path: Path) -> list[dict[str, Any]]:
 
 
 def test_the_log_has_a_line_for_each_start_call_and_stop(program: Run, acting: Path) -> None:
-    done = program(*LOGGED)
+    done = program(*LOGGED, "--server", "chaos")
     lines = [line for line in read_log(acting / "log.jsonl") if line["event"] != "log"]
     assert [line["event"] for line in lines] == ["start", "call", "stop"]
     for line in lines:

@@ -56,7 +56,7 @@ def agree(screen: Screen) -> None:
 
 
 def finish_login(screen: Screen) -> None:
-    screen.wait_for("1/1 server")
+    screen.wait_for("2/2 servers")
     screen.wait_for_prompt()
 
 
@@ -104,7 +104,7 @@ def test_a_browser_is_opened_on_request(
     screen.wait_for("Press o to open it in the browser")
     screen.wait_for("Login to gate:")
     assert "/authorize" not in gate.paths()
-    screen.say("o\r", "1/1 server")
+    screen.say("o\r", "2/2 servers")
     assert gate.grants() == ["authorization_code"]
 
 

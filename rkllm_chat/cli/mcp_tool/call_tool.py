@@ -83,7 +83,9 @@ def find_configured(options: Options, invocation: Invocation) -> FoundServers:
         ConfigError: No configuration names a server; the built-in `board` server is for the chat only.
     """
     found = read_servers(options, invocation)
-    if list(found.servers.values()) == [BOARD_SERVER]:
+    if found.servers.get(BOARD_SERVER.name) == BOARD_SERVER:
+        del found.servers[BOARD_SERVER.name]
+    if not found.servers and not found.skipped:
         message = f"No configuration file names a server. Searched: {', '.join(found.searched)}."
         hint = f"A minimal ./mcp.json: {MINIMAL_CONFIG}"
         raise ConfigError(message, hint, searched=found.searched, lines=[message, hint])

@@ -19,7 +19,7 @@ from ...chat.server_approval import describe_known, list_config_notices
 from ...config import editor as configfile
 from ...config.files import find_origin
 from ...config.policy import exact_pattern
-from ...config.servers import BOARD_SERVER, ServerConfig, decode_server, find_server
+from ...config.servers import ServerConfig, decode_server, find_server
 from ...config.tool_pins import diff_accepted_text
 from ...config.trust_rules import Origin
 from ...core.errors import UsageError
@@ -217,9 +217,7 @@ async def add_server(app: App, rest: str, emit: Emit) -> None:
         raise UsageError(f'A server "{server.name}" already exists.', "Choose another name.")
     only_file = app.source.only_file if app.source else ""
     path = configfile.find_target("project", only_file)
-    board = {**_make_entry(BOARD_SERVER), "trust": BOARD_SERVER.trust}
-    further = [board] if BOARD_SERVER in app.settings.servers else []
-    configfile.add_server(_make_entry(server), path, further=further)
+    configfile.add_server(_make_entry(server), path, used=app.settings.servers, named=only_file)
     await emit(Notice(app.words("servers.added", server=server.name, path=path)))
     origin = Origin.COMMAND_LINE if only_file else find_origin(str(path), os.environ)
     server = replace(server, source=str(path), origin=origin)
