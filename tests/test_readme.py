@@ -1,7 +1,7 @@
 """The blocks of the README and of the documentation run, and the README's session is reproduced by the model.
 
-`bash` blocks run here. `sh` blocks need what a test has not (root, a network, a large model, a board): a shell parses
-them, and their options exist.
+The commands of a page run in the order in which they stand, but those that need what a test has not (root, a network, a
+large model, a board): a shell parses them, and their options exist.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from conftest import Run
 from fork_server import run
 from rkllm_chat.cli.commands import COMMANDS as SUBCOMMANDS
 from rkllm_chat.cli.json_commands import SUMMARIES
+from rkllm_chat.config.files import TRUST_VARIABLE
 from rkllm_chat.config.sandbox_rules import find_allowance, find_known
 from rkllm_chat.config.settings import ServerConfig, Settings, read_json, read_toml
 from rkllm_chat.core.i18n import list_languages
@@ -58,12 +59,36 @@ FOREIGN = {"--no-x", "--place", "--expression", "--dangerously-skip-permissions"
 }
 TRANSLATED = {code: ROOT / f"README.{code}.md" for code in list_languages() if code != "en"}
 OTHERS = ("CONTRIBUTING.md", "SECURITY.md", "models/tiny-tools/README.md", "tests/bench/README.md")
-OUTPUT = {"harbour=": "2.4 metres", "--json-schema": '"name": '}
+NEEDS = re.compile(
+    r"""(?x) models\ pull|--model\ |npx\ |serve\ openai  # a network, a model, another program, no end
+    |\ (ID|NAME)\b|mcp\ (trust\ notes|import\ \w)|--resume|backend=parrot  # a session, a server, a person, a plugin
+    """
+)
+"""Commands that need what a test has not; a shell parses them, and their options exist."""
+TRUST_HARBOUR = ("rkllm-chat mcp trust harbour --yes", "")
+OUTPUT = {"harbour=": "2.4 metres", "--json-schema": '"name": ', "Tokyo": "Asia/Tokyo"}
 TRANSLATIONS = [
     *TRANSLATED.values(),
     *(ROOT / f"docs/{page}.{code}.md" for code in TRANSLATED for page in ("board", "guide")),
 ]
-MOMENT = re.compile(r"\d\d:\d\d on \w+, \d+ \w+ \d{4}|[\d.e-]+ s$")
+MOMENT = re.compile(r"\d\d:\d\d on \w+, \d+ \w+ \d{4}|[\d.e-]+ s$|\d\.\d\d s, \d+ ms")
+
+
+def list_commands(kind: str, text: str) -> list[tuple[str, str]]:
+    """Return the commands of a block of a shell that can run here, each with the output that is shown."""
+    if kind == "console":
+        found = re.findall(r"^\$ (.+)\n((?:[^$].*\n)*)", text, re.MULTILINE)
+    else:
+        found = [(line, "") for line in text.splitlines()] if kind in ("sh", "bash") else []
+    ours = re.compile(r"rkllm-chat\b|mcp-tool\b")
+    return [(line, shown) for line, shown in found if ours.match(line) and not NEEDS.search(line)]
+
+
+COMMANDS_OF = {
+    page: [line for kind, text in FENCE.findall(content) for line, _ in list_commands(kind, text)]
+    for page, content in TEXTS.items()
+}
+IN_ENGLISH = [page for page, commands in COMMANDS_OF.items() if commands and "." not in page.removesuffix(".md")]
 
 
 def blocks(kind: str) -> list[str]:
@@ -130,36 +155,47 @@ def test_the_recorded_session_is_reproduced(environment: dict[str, str], folder:
 
 @pytest.mark.slow
 @pytest.mark.model
-@pytest.mark.parametrize("command", [line for text in all_blocks("bash")[1:] for line in text.splitlines()])
-def test_shell_commands_run(command: str, environment: dict[str, str], folder: Path) -> None:
-    (folder / "harbour.py").write_text(next(text for text in blocks("python") if "harbour" in text), encoding="utf-8")
-    own = next(text for text in blocks("toml") if "harbour.py" in text)
-    (folder / "own.toml").write_text(own.replace('"python"', json.dumps(sys.executable)), encoding="utf-8")
-    if "harbour=" in command:
-        environment = {**environment, "RKLLM_CHAT_CONFIG": "own.toml"}
-    program, *arguments = shlex.split(command)
-    assert program == "rkllm-chat"
-    done = run([*PROGRAM, *arguments], env=environment, cwd=folder, encoding="utf-8", timeout=60)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert next((text for part, text in OUTPUT.items() if part in command), "Asia/Tokyo") in done.stdout
-
-
-@pytest.mark.slow
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("text", [text for page, kind, text in ALL_BLOCKS if kind == "console" and page != "README.md"])
-def test_commands_on_other_pages_print_what_is_shown(text: str, environment: dict[str, str], folder: Path) -> None:
+@pytest.mark.parametrize("page", IN_ENGLISH)
+def test_the_commands_of_a_page_run_in_an_empty_folder_in_their_order(
+    page: str, environment: dict[str, str], folder: Path
+) -> None:
     """`jq -r .A.B` is done here; an output that is not shown is not compared."""
-    entry = {"command": sys.executable, "args": ["-m", "rkllm_chat", "serve", "board"]}
-    (folder / ".mcp.json").write_text(json.dumps({"mcpServers": {"board": entry}}), encoding="utf-8")
-    for command, shown in re.findall(r"^\$ mcp-tool (.+)\n((?:[^$].*\n)*)", text, re.MULTILINE):
-        words, _, jq = command.partition(" | jq -r .")
-        line = [sys.executable, "-m", "rkllm_chat.cli.mcp_tool", *shlex.split(words, comments=True)]
-        done = run(line, env=environment, cwd=folder, encoding="utf-8", timeout=60)
-        assert done.returncode == 0, done.stderr
-        output = done.stdout
-        if jq:
-            output = f"{reduce(lambda value, key: value[key], jq.split('.'), json.loads(output))}\n"
-        assert MOMENT.sub("NOW", output) == MOMENT.sub("NOW", shown) or not shown
+    del environment[TRUST_VARIABLE]
+    for kind, text in FENCE.findall(TEXTS[page]):
+        if kind == "python" and "harbour" in text:
+            (folder / "harbour.py").write_text(text, encoding="utf-8")
+        if kind == "toml" and "harbour.py" in text:
+            own = text.replace('"python"', json.dumps(sys.executable))
+            (folder / "mcp_config.toml").write_text(own, encoding="utf-8")
+            check_command(*TRUST_HARBOUR, environment, folder)
+        for command, shown in list_commands(kind, text):
+            check_command(command, shown, environment, folder)
+
+
+def check_command(command: str, shown: str, environment: dict[str, str], folder: Path) -> None:
+    """Run a command and compare what it prints with what is shown."""
+    words, _, jq = command.partition(" | jq -r .")
+    program, *arguments = shlex.split(words, comments=True)
+    arguments = [re.sub("^~", environment["HOME"], word) for word in arguments]
+    line = [*PROGRAM, *arguments] if program == "rkllm-chat" else [*PROGRAM[:2], "rkllm_chat.cli.mcp_tool", *arguments]
+    given = {"stdin": subprocess.DEVNULL} if "-p" in arguments else {"input": "What is 2 + 2?\n"}
+    done = run(line, env=environment, cwd=folder, encoding="utf-8", timeout=60, **given)
+    refused = '"ok": false' in shown
+    assert done.returncode == refused, (command, done.stdout + done.stderr)
+    output = done.stdout
+    if jq:
+        output = f"{reduce(lambda value, key: value[key], jq.split('.'), json.loads(output))}\n"
+    assert MOMENT.sub("NOW", output) == MOMENT.sub("NOW", shown) or not shown, command
+    assert next((text for part, text in OUTPUT.items() if part in command), "") in output, command
+
+
+def test_translated_pages_give_the_commands_of_the_english_ones() -> None:
+    english, others = set[str](), set[str]()
+    for page, commands in COMMANDS_OF.items():
+        target = english if page in IN_ENGLISH else others
+        target |= {command.partition(" #")[0].rstrip() for command in commands}
+    assert others and others - english == set()
 
 
 @pytest.mark.parametrize("text", all_blocks("sh"))
