@@ -15,7 +15,7 @@ from ..core.errors import ChatError
 from ..core.plugins import find_plugin
 from ..core.redact import Redactor
 from ..core.sanitize import sanitize_for_terminal
-from ..core.standard_streams import WRITE_ERROR_CODE, describe_write_error, open_missing_streams
+from ..core.standard_streams import WRITE_ERROR_CODE, describe_write_error, open_missing_streams, write_error_text
 from . import json_commands
 from .chat_options import make_parser
 from .commands import COMMANDS, format_help, split_command
@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         finally:  # also after the exit that argparse raises for --help
             flush_output()
     except ChatError as error:
-        print(f"rkllm-chat: {sanitize_for_terminal(str(Redactor().redact_error(error)))}", file=sys.stderr)
+        write_error_text(f"rkllm-chat: {sanitize_for_terminal(str(Redactor().redact_error(error)))}")
         return error.exit_code
     except KeyboardInterrupt:
         return 128 + signal.SIGINT

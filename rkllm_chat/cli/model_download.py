@@ -41,7 +41,7 @@ _MAX_LICENSE = 80
 _LATER = "Try again later."
 REFUSED = 2
 """Exit code of a download that cannot be had as it was asked for."""
-_AGAIN = "Run the command again: it continues where it stopped."
+_AGAIN = "Try again: it continues where it stopped."
 
 
 @dataclass(frozen=True)
@@ -93,8 +93,9 @@ def pull_model(reference: str, models_folder: str, write: Callable[[str], None])
     if not find_spec("huggingface_hub"):
         hint = "Install it: pip install 'rkllm-chat[hub]'"
         raise StartError("Downloading models needs the package huggingface_hub.", hint)
-    folder = list_model_folders(models_folder)[0].joinpath(*repository.split("/"))
-    with _translate_errors(repository):
+    models = list_model_folders(models_folder)[0]
+    folder = models.joinpath(*repository.split("/"))
+    with _translate_errors(repository, models):
         info, files = _read_info(repository)
         model = _choose_model(files, repository, name)
         license_name = sanitize_line(str(getattr(info.card_data, "license", None) or "not stated"))[:_MAX_LICENSE]
@@ -147,7 +148,7 @@ def _read_info(repository: str) -> tuple[Any, list[_RemoteFile]]:
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         if isinstance(error, OSError):
             raise
-        raise ProtocolError(f"The Hub does not tell what {repository} contains: {error!r:.200}.") from error
+        raise ProtocolError(f"Hugging Face does not tell what {repository} contains: {error!r:.200}.") from error
 
 
 def _list_files(info: Any) -> Iterator[_RemoteFile]:
@@ -251,7 +252,7 @@ class _LimitedStream:
         if self._stream.tell() + len(data) > self._file.size_bytes:
             self._stream.truncate(0)
             size = format_size(self._file.size_bytes)
-            raise StartError(f"The Hub sends more than the {size} of {self._file.name}; it was discarded.", _LATER)
+            raise StartError(f"Hugging Face sends more than the {size} of {self._file.name}; it was discarded.", _LATER)
         return self._stream.write(data)
 
 
@@ -287,8 +288,13 @@ def _is_whole(path: Path, file: _RemoteFile) -> bool:
 
 
 @contextmanager
-def _translate_errors(repository: str) -> Iterator[None]:
-    """Translate the errors of `huggingface_hub` and of the disk."""
+def _translate_errors(repository: str, models: Path) -> Iterator[None]:
+    """Translate the errors of `huggingface_hub` and of the disk.
+
+    Args:
+        repository: The repository.
+        models: The folder of models, into which the user may copy one.
+    """
     from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
 
     try:
@@ -301,8 +307,7 @@ def _translate_errors(repository: str) -> Iterator[None]:
         raise ConnectError(f"There is no repository {repository}, or it is private.", hint) from None
     except httpx2.ConnectError as error:
         hint = (
-            "Check the network, name a mirror by HF_ENDPOINT=https://..., or copy a .gguf file into a "
-            f"models folder. {_AGAIN}"
+            f"Check the network, name a mirror by HF_ENDPOINT=https://..., or copy a .gguf file into {models}. {_AGAIN}"
         )
         raise ConnectError(
             f"{repository} cannot be downloaded: Hugging Face cannot be reached from here.", hint

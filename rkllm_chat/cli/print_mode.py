@@ -56,6 +56,7 @@ from ..core.events import (
 from ..core.messages import Attachment, Tool, ToolResult, to_table
 from ..core.redact import Redactor
 from ..core.sanitize import sanitize_for_terminal
+from ..core.standard_streams import write_error_text
 from ..tui.event_lines import EventPrinter
 from .output import write_error, write_json, write_result
 from .prompt_input import FIRST_BYTE_S, Prompt
@@ -337,7 +338,7 @@ def _sum_usage(usage: tuple[Usage, ...]) -> dict[str, Any]:
 def print_error(error: ChatError, output_format: str) -> int:
     """Print an error as text or JSON, according to the output format, and return its exit code."""
     if output_format == "text":
-        print(f"rkllm-chat: {sanitize_for_terminal(str(error))}", file=sys.stderr)
+        write_error_text(f"rkllm-chat: {sanitize_for_terminal(str(error))}")
     else:
         write_error(error)
     return error.exit_code

@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from typing import IO, Any, NoReturn
 
 from .sanitize import sanitize_for_terminal
+from .standard_streams import write_error_text
 
 
 class Parser(argparse.ArgumentParser):
@@ -30,7 +31,8 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print one line and exit with code 2."""
-        self.exit(2, sanitize_for_terminal(f"{self.prog}: {message}\n"))
+        write_error_text(sanitize_for_terminal(f"{self.prog}: {message}"))
+        self.exit(2)
 
     def _print_message(self, message: str, file: IO[str] | None = None) -> None:  # type: ignore[override]
         """Write a message; argparse ignores that it cannot be written."""

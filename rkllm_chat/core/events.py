@@ -250,10 +250,17 @@ class Sentence:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of cells under a header row, for commands that print lists."""
+    """Rows of cells under a header row, for commands that print lists.
+
+    Attributes:
+        head: The header row; empty for none.
+        rows: The rows.
+        spare_column: Index of a column that a narrow window leaves out; None for none.
+    """
 
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    spare_column: int | None = None
 
 
 @dataclass(frozen=True)

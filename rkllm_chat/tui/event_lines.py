@@ -176,8 +176,8 @@ def format_table(table: Table, width: int = 0) -> list[str]:
 
     Args:
         table: The rows.
-        width: Width in cells; 0 means unlimited. The last column wraps; if it would be narrower than _MIN_CELL, it is
-            placed below the others, indented.
+        width: Width in cells; 0 means unlimited. The last column wraps; if it would be narrower than _MIN_CELL, the
+            spare column is left out, or the last one is placed below the others, indented.
     """
     from rich.cells import cell_len, set_cell_size
 
@@ -187,6 +187,9 @@ def format_table(table: Table, width: int = 0) -> list[str]:
     widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
     room = width - sum(widths[:-1]) - len(GAP) * (len(widths) - 1) if width else sum(widths)
     if room < min(_MIN_CELL, widths[-1]):
+        if (spare := table.spare_column) is not None:
+            head, *others = [(*row[:spare], *row[spare + 1 :]) for row in (table.head, *table.rows)]
+            return format_table(Table(head, tuple(others)), width)
         return [line for row in rows for line in _stack_row(row, widths, width)]
     lines: list[str] = []
     for row in rows:
@@ -199,7 +202,7 @@ def format_table(table: Table, width: int = 0) -> list[str]:
 def _stack_row(row: Sequence[str], widths: Sequence[int], width: int) -> list[str]:
     """Return the lines of a row in a narrow window: its last cell below the others, which are aligned if they fit.
 
-    A last cell that is "-", for nothing, is left out.
+    A last cell that is "-", for nothing, is left out. If all last cells are short, they stand behind the others.
     """
     from rich.cells import set_cell_size
 
@@ -207,6 +210,9 @@ def _stack_row(row: Sequence[str], widths: Sequence[int], width: int) -> list[st
 
     *cells, last = row
     room = max(2, width - len(GAP))
+    if widths[-1] < _MIN_CELL:
+        first, *rest = wrap_text(GAP.join(filter(str.strip, row)), room)
+        return [first, *(f"{GAP}{line}" for line in rest)]
     if sum(widths[:-1]) + len(GAP) * (len(cells) - 1) <= width:
         aligned = (set_cell_size(cell, size) for cell, size in zip(cells, widths, strict=False))
         first, rest = GAP.join(aligned).rstrip(), []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import os
+import re
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence, Set
 from contextlib import asynccontextmanager, contextmanager
 
@@ -22,7 +23,7 @@ from .event_lines import format_table, summarize_arguments
 from .event_view import EventView
 from .input_line import PROMPT, Question
 from .key_table import make_key_table
-from .markdown.cells import break_words, wrap_text
+from .markdown.cells import break_words, cut_text, wrap_phrases, wrap_text
 from .picker import Picker
 from .screen import Screen
 from .slash_commands.permissions import switch_mode
@@ -31,6 +32,8 @@ from .terminal_pictures import choose_protocol, draw_picture
 from .theme import Theme, paint
 
 _MAX_ECHOED, _MAX_ECHOED_LINES = 4000, 40
+_KEY, _BEFORE_KEY = re.compile(r"\[(\w)\] "), re.compile(r" (?=\[\w\] )")
+"""An answer in the line of a question, as in "Run it? [y] once [n] no", and where the line may break."""
 _MAX_COPY_BYTES = 74_000
 """Terminals drop longer clipboard texts (xterm, tmux)."""
 
@@ -195,7 +198,7 @@ class InteractiveFrontend(TerminalFrontend):
 
     async def choose(self, lines: Sequence[CallLine], question: str, keys: Mapping[str, str], default: str) -> str:
         """Show a call and ask a question that one key answers."""
-        return await self._choose(keys, default, "stop", question, self._format_call(lines))
+        return await self._choose(keys, default, "stop", question, self._format_call(lines), self._shorten_call(lines))
 
     def _format_call(self, lines: Sequence[CallLine]) -> list[str]:
         """Return the lines that describe a call, wrapped and coloured."""
@@ -206,6 +209,20 @@ class InteractiveFrontend(TerminalFrontend):
             formatted += self._format(line[: len(line) - len(text)], [text], styles.get(kind, ""))
         return formatted
 
+    def _shorten_call(self, lines: Sequence[CallLine]) -> list[str]:
+        """Return a call in as many lines as a low window has above the answer: tool, arguments, number of warnings."""
+        width, rows = self.screen.width, self.screen.layout.question_rows
+        head, *rest = lines or [CallLine("")]
+        warnings = sum(line.kind == "warning" for line in rest)
+        arguments = " ".join(line.text.strip() for line in rest if line.kind != "warning")
+        ends = [paint(self._words("trust.counted", count=warnings), self._theme.warning)] if warnings else []
+        starts = wrap_text(head.text, width)[: max(1, rows - len(ends))]
+        shown = wrap_text(arguments, width) if arguments else []
+        room = max(0, rows - len(starts) - len(ends))
+        if len(shown) > room:
+            shown = [*shown[: room - 1], cut_text(" ".join(shown[room - 1 :]), width)] if room else []
+        return [*starts, *shown, *ends]
+
     async def ask_text(self, question: str, default: str) -> str | None:
         """Ask for a line; keys that follow it at once answer no question."""
         answer = await self.ask_line(question, default)
@@ -213,10 +230,16 @@ class InteractiveFrontend(TerminalFrontend):
         return answer
 
     async def _choose(
-        self, keys: Mapping[str, str], default: str, leaving: str, question: str, about: Sequence[str] = ()
+        self,
+        keys: Mapping[str, str],
+        default: str,
+        leaving: str,
+        question: str,
+        about: Sequence[str] = (),
+        short: Sequence[str] = (),
     ) -> str:
         """Ask a question that one key answers: `default` is the answer of Enter, `leaving` that of Ctrl+C and Esc."""
-        async with self._question(about, question) as asked:
+        async with self._question(about, question, short) as asked:
             asked.keys = {**keys, "\r": default}
             answer = await self.screen.line.ask(asked)
             answer = leaving if answer is None else answer
@@ -241,28 +264,38 @@ class InteractiveFrontend(TerminalFrontend):
         return answer
 
     @asynccontextmanager
-    async def _question(self, about: Sequence[str], question: str) -> AsyncGenerator[Question, None]:
+    async def _question(
+        self, about: Sequence[str], question: str, short: Sequence[str] = ()
+    ) -> AsyncGenerator[Question, None]:
         """Wait for the question before, ring the bell, and print the question with its answer at the end.
 
         Until the end its lines are to be drawn in one piece, below whatever is printed meanwhile; those that do not fit
-        are printed at once.
+        are printed at once. In a low window that is all of it, and what is drawn is its short form.
 
         Args:
             about: Formatted lines above the question.
             question: The question.
+            short: The lines of its short form, if it has one.
         """
+        layout = self.screen.layout
         async with self._questioning:
             if self._status_source.settings.bell:
                 self.screen.write_raw("\a")
-            *lines, last = [*about, *wrap_text(escape_line_visibly(question), self.screen.width - 1)]
-            hidden = max(0, len(lines) - self.screen.layout.open_rows)
-            self.screen.print_lines(lines[:hidden])
-            asked = Question(f"{last} ", lines[hidden:])
+            phrases = _BEFORE_KEY.split(escape_line_visibly(question))
+            *lines, last = [*about, *wrap_phrases(phrases, self.screen.width - 1)]
+            hidden = max(0, len(lines) - layout.question_rows)
+            if short and hidden and layout.is_low:
+                self.screen.print_lines([*lines, last])
+                asked, repeated = Question(f"[{'/'.join(_KEY.findall(question))}] ", short), []
+            else:
+                self.screen.print_lines(lines[:hidden])
+                asked = Question(f"{last} ", lines[hidden:])
+                repeated = asked.lines
             try:
                 yield asked
             finally:
                 end = wrap_text(f"{asked.prompt}{asked.shown_answer}", self.screen.width)
-                self.screen.print_lines([*asked.lines, *end])
+                self.screen.print_lines([*repeated, *end])
 
     def show_untruncated(self, text: str) -> None:
         """Print text as one line without shortening it."""

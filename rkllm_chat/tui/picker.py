@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol, runtime_checkable
@@ -18,8 +19,10 @@ from ..core.errors import ChatError
 from ..core.i18n import Words
 from ..core.sanitize import sanitize_line, shorten_line
 from .markdown.cells import count_cells, cut_text, split_clusters
+from .status_line import join_fitting
 
 _MAX_ROWS, _FRAME_ROWS = 12, 4
+_BETWEEN_KEYS = re.compile(" · |、|，")
 _MAX_COLUMN_CELLS = 44
 _GAP = "  "
 MARKS = {True: "x", False: "-"}
@@ -102,7 +105,7 @@ class Picker:
         counts = f"{index + 1 if matches else 0}/{len(matches)}"
         lines = [("", f"{self.title}  {counts}"), ("", self._describe_input())]
         lines += [("reverse", f"❯ {text}") if choice is current else ("", f"{_GAP}{text}") for choice, text in shown]
-        lines.append(("", self._error or self._describe_keys()))
+        lines.append(("", self._error or join_fitting(self._list_keys(), width - 1)))
         return [(style, f"{cut_text(text, max(2, width - 1))}\n") for style, text in lines]
 
     def _describe_input(self) -> str:
@@ -113,10 +116,11 @@ class Picker:
             return words("picker.delete", name=shorten_line(current.name or current.key, _MAX_COLUMN_CELLS))
         return words("picker.search", query=self._query)
 
-    def _describe_keys(self) -> str:
+    def _list_keys(self) -> list[str]:
+        """Return what the keys do, the most important ones first."""
         more = {"picker.key_rename": self._rename, "picker.key_delete": self._delete}
         keys = ["picker.keys_switch" if self._can_switch else "picker.keys", *(key for key in more if more[key])]
-        return " · ".join(map(self._words, keys))
+        return [part for key in keys for part in _BETWEEN_KEYS.split(self._words(key))]
 
     def make_bindings(self) -> KeyBindings:
         keys = KeyBindings()

@@ -156,10 +156,21 @@ class ScreenLayout:
         """The height of the part above the input line, if that is one line high."""
         return max(1, self.rows - 3)
 
+    @property
+    def question_rows(self) -> int:
+        """The height of the part above the line of a question."""
+        return max(1, self.rows - (1 if self.is_low else 3))
+
+    @property
+    def is_low(self) -> bool:
+        """Whether the window has no room for a status line beside a menu or a question."""
+        return self.rows <= _MENU_ROWS + 2
+
     def _visible_open_lines(self) -> Sequence[str]:
         """Return the last open lines, as many as fit above the input line; those of a question are the last."""
-        question = self._line.question
-        return [*self.open_lines(), *(question.lines if question else ())][-self.open_rows :]
+        if question := self._line.question:
+            return [*self.open_lines(), *question.lines][-self.question_rows :]
+        return self.open_lines()[-self.open_rows :]
 
     def _open_text(self) -> AnyFormattedText:
         return ANSI("\n".join(self._visible_open_lines()))
@@ -172,8 +183,8 @@ class ScreenLayout:
         return prompt if not number and not wraps else " " * min(len(prompt), 2)
 
     def _has_status(self) -> bool:
-        """Return whether the status line is shown; a low window has no room for it beside the menu."""
-        return self.rows > 3 and (self.rows > _MENU_ROWS + 2 or not self._line.has_menu)
+        """Return whether the status line is shown; a low window has no room for it beside a menu or a question."""
+        return self.rows > 3 and not (self.is_low and (self._line.has_menu or self._line.question))
 
     def _input_height(self) -> Dimension:
         min_rows = min(_MENU_ROWS, max(1, self.rows - 2)) if self._line.has_menu else 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from ..chat.prefill import CostEstimate
 from ..core.i18n import Words
@@ -14,31 +14,49 @@ _MIN_MEASURED_S = 0.01
 _MIN_NAME = 16
 
 
-def format_context(used_tokens: int, context_tokens: int, is_assumed: bool, words: Words) -> str:
-    """Format how much of the context is used; the size may be an assumption.
+def format_context(used_tokens: int, context_tokens: int, is_assumed: bool, words: Words) -> tuple[str, str]:
+    """Format how much of the context is used, in full and short; the size may be an assumption.
 
     >>> from rkllm_chat.core.i18n import load
     >>> format_context(3100, 8192, False, load()), format_context(3100, 4096, True, load())
-    ('ctx 3.1k / 8.2k (38%)', 'ctx 3.1k / 4.1k?')
+    (('ctx 3.1k / 8.2k (38%)', 'ctx 38%'), ('ctx 3.1k / 4.1k?', 'ctx 76%?'))
     """
     used, whole = format_tokens(used_tokens), format_tokens(context_tokens)
     share = min(100, round(100 * used_tokens / context_tokens))  # a refused message may be larger
     key = "status.context_assumed" if is_assumed else "status.context"
-    return words(key, used=used, whole=whole, share=share)
+    short = words("status.context_short", share=share) + ("?" if is_assumed else "")
+    return words(key, used=used, whole=whole, share=share), short
 
 
-def join_shortened(parts: Sequence[str], name_at: int, width: int) -> str:
-    """Join the parts in at most `width` cells: the name among them is shortened, then later parts are dropped.
+def join_shortened(parts: Mapping[str, str], steps: Iterable[tuple[str, str]], width: int) -> str:
+    """Join the parts in at most `width` cells: the name is shortened, then one step after another is taken.
 
-    >>> join_shortened(["qwen2.5-coder-0.5b-instruct-q4_k_m.gguf", "ctx 0 / 8.2k (0%)", "1/1 server", "9 tools"], 0, 60)
-    'qwen2.5-coder-0.… · ctx 0 / 8.2k (0%) · 1/1 server · 9 tools'
+    Args:
+        parts: The parts by what they are, in the order in which they are shown; "" for none. One is the `name`.
+        steps: A part and what is shown instead of it, "" for nothing.
+        width: The width.
+
+    >>> parts = {"name": "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf", "context": "ctx 0 / 8.2k (0%)", "tools": "9 tools"}
+    >>> steps = [("tools", ""), ("name", ""), ("context", "ctx 0%")]
+    >>> for width in (48, 40, 20, 8):
+    ...     print(join_shortened(parts, steps, width))
+    qwen2.5-coder-0.5… · ctx 0 / 8.2k (0%) · 9 tools
+    qwen2.5-coder-0… · ctx 0 / 8.2k (0%)
+    ctx 0 / 8.2k (0%)
+    ctx 0%
     """
-    from rich.cells import cell_len
+    from rich.cells import cell_len, set_cell_size
 
-    name, excess = parts[name_at], cell_len(SEPARATOR.join(parts)) - width
-    if excess > 0:
-        name = shorten_line(name, max(_MIN_NAME, len(name) - excess))
-    return join_fitting([*parts[:name_at], name, *parts[name_at + 1 :]], width)
+    shown = dict(parts)
+    line = SEPARATOR.join(filter(None, shown.values()))
+    name = parts["name"]
+    shortened = shorten_line(name, max(_MIN_NAME, len(name) - (cell_len(line) - width)))
+    for part, text in (("name", shortened), *steps):
+        if cell_len(line) <= width:
+            break
+        shown[part] = text if shown[part] else ""
+        line = SEPARATOR.join(filter(None, shown.values()))
+    return line if cell_len(line) <= width else set_cell_size(line, max(0, width)).rstrip()
 
 
 def format_cost(cost: CostEstimate, words: Words, width: int | None = None) -> str:

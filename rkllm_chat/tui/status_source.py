@@ -109,30 +109,36 @@ class StatusSource:
             return ""
         self._read_board()
         backend, connections = app.backend, app.servers.connections.values()
-        parts = [words(f"modes.{describe_mode(app.settings.policy, app.chat.approval_mode)}")]
-        if cost:
-            room = width - cell_len(parts[0]) - len(SEPARATOR)
-            line = format_cost(cost, words, room)
-            parts = [*parts, line] if cell_len(line) <= room else [format_cost(cost, words, width)]
-        else:
-            parts.append(sanitize_line(backend.name))
-            if backend.context_tokens:
-                is_assumed = isinstance(backend, ContextGuesser) and backend.is_context_assumed
-                used_tokens = self._used_tokens + self._written_tokens
-                parts.append(format_context(used_tokens, backend.context_tokens, is_assumed, words))
+        mode = words(f"modes.{describe_mode(app.settings.policy, app.chat.approval_mode)}")
+        parts = {"mode": mode, "name": sanitize_line(backend.name), "context": ""}
+        context_short = activity_short = ""
+        if backend.context_tokens:
+            is_assumed = isinstance(backend, ContextGuesser) and backend.is_context_assumed
+            used_tokens = self._used_tokens + self._written_tokens
+            parts["context"], context_short = format_context(used_tokens, backend.context_tokens, is_assumed, words)
         tokens_per_s = self._tokens_per_s
         if self._written_tokens:
-            parts.append(spin(words("price.total", total=self._written_tokens)))
+            parts["activity"] = spin(words("price.total", total=self._written_tokens))
+            activity_short = spin(str(self._written_tokens))
             tokens_per_s = find_rate(self._written_tokens - 1, time.monotonic() - self._writing_since)
         if tokens_per_s:
-            parts.append(words("status.speed", tokens=format_rate(tokens_per_s)))
-        parts += [f"NPU {self._npu}%"] if self._npu is not None else []
-        parts += [f"{self._celsius:.0f} °C"] if self._celsius is not None else []
+            parts["speed"] = words("status.speed", tokens=format_rate(tokens_per_s))
+        board = [f"NPU {self._npu}%"] if self._npu is not None else []
+        board += [f"{self._celsius:.0f} °C"] if self._celsius is not None else []
+        parts["board"] = SEPARATOR.join(board)
         if connections:
             up = sum(connection.lifecycle.is_open for connection in connections)
-            parts.append(words("status.servers", up=up, all=len(connections)))
-            parts.append(words("status.tools", count=len(app.toolbox.tools)))
-        return join_fitting(parts, width) if cost else join_shortened(parts, 1, width)
+            parts["servers"] = words("status.servers", up=up, all=len(connections))
+            parts["tools"] = words("status.tools", count=len(app.toolbox.tools))
+        if cost:
+            room = width - cell_len(mode) - len(SEPARATOR)
+            line = format_cost(cost, words, room)
+            others = [text for part, text in parts.items() if part not in ("mode", "name", "context")]
+            first = [mode, line] if cell_len(line) <= room else [format_cost(cost, words, width)]
+            return join_fitting([*first, *others], width)
+        less_important = [(part, "") for part in ("tools", "servers", "board", "name")]
+        important = [("context", context_short), ("activity", activity_short), ("speed", ""), ("context", "")]
+        return join_shortened(parts, [step for step in (*less_important, *important) if step[0] in parts], width)
 
     def expect_s(self, new_tokens: int) -> float:
         """Estimate the prefill time in seconds of `new_tokens`; 0.0 if unknown."""

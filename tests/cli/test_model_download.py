@@ -61,14 +61,21 @@ def test_a_model_for_the_npu_comes_with_its_templates(program: Run, hub: Hub, pl
     assert len(hub.ranges) == requests and (place / "chat_template.jinja").read_text(encoding="utf-8") == "mine"
 
 
-def test_without_a_model_those_of_the_table_are_listed_and_their_names_are_known(
-    program: Run, environment: dict[str, str]
-) -> None:
+def test_without_a_model_those_of_the_table_are_listed_and_their_names_are_known(program: Run) -> None:
     listed = program("models", "pull").stdout
     assert "qwen2.5-coder:0.5b   491 MB  GGUF, license: Apache-2.0\n    tools: first call right in" in listed
     assert "rkllm-chat models pull lists names" in program("models", "pull", "nosuch:1b", code=2).stderr
-    environment |= {"HF_ENDPOINT": "http://127.0.0.1:9", "NO_PROXY": "127.0.0.1"}
-    assert "cannot be reached" in program("models", "pull", "qwen3:0.6b", code=5).stderr
+
+
+def test_a_download_that_fails_says_where_a_model_may_be_copied_and_breaks_no_word_at_a_terminal(
+    open_screen: Callable[..., Screen],
+) -> None:
+    away = {"HF_ENDPOINT": "http://127.0.0.1:9", "NO_PROXY": "127.0.0.1"}
+    screen = open_screen("models", "pull", "qwen3:0.6b", size=(60, 12), **away)
+    assert screen.wait_for_end() == 5
+    message = " ".join(screen.lines())
+    assert "Hugging Face cannot be reached from here." in message and ".local/share/rkllm-chat/models. Try" in message
+    assert "HF_ENDPOINT=https://...," in message.split(), "the terminal would break it"
 
 
 @pytest.mark.slow

@@ -98,6 +98,18 @@ def wrap_text(text: str, width: int) -> list[str]:
     return [render_line(line) for line in wrapper.lines] or [""]
 
 
+def wrap_phrases(phrases: Iterable[str], width: int) -> list[str]:
+    """Wrap phrases into lines of at most `width` cells, between phrases where each of them fits into a line."""
+    lines: list[str] = []
+    for phrase in phrases:
+        longer = f"{lines[-1]} {phrase}" if lines else phrase
+        if lines and _cells_of(longer) <= width:
+            lines[-1] = longer
+        else:
+            lines += wrap_text(phrase, width)
+    return lines
+
+
 def cut_text(text: str, width: int) -> str:
     """Return plain text as one line of at most `width` cells; one that is cut ends in an ellipsis."""
     line, *rest = break_text(text, width)

@@ -182,7 +182,7 @@ async def show_context(app: App, argument: str, emit: Emit) -> None:
         (name, format_tokens(tokens), progress_bar(tokens, capacity, 20), f"{100 * tokens / capacity:.0f}%")
         for name, tokens in [*parts, (app.words("context.all"), used)]
     ]
-    await emit(Table((), tuple(rows)))
+    await emit(Table((), tuple(rows), spare_column=2))
     added = sum(tokens for _, tokens in parts)
     if abs(added - used) > max(_TEMPLATE_TOKENS, used * _MAX_TEMPLATE_FRACTION):
         await emit(Notice(app.words("context.estimated", added=f"{added:,}")))
