@@ -54,15 +54,12 @@ ONE_SHOT_PACKAGES = {  # of which `call-tool` may import modules
 }
 ONE_SHOT_MODULES = (  # of the standard library that `call-tool` may import, with all that these import
     "__future__",
-    "ast",
     "collections",
     "contextlib",
-    "dataclasses",
     "difflib",
     "enum",
     "errno",
     "functools",
-    "ipaddress",
     "json",
     "math",
     "os",
@@ -76,7 +73,6 @@ ONE_SHOT_MODULES = (  # of the standard library that `call-tool` may import, wit
     "time",
     "types",
     "typing",
-    "urllib.parse",
     "encodings.ascii",
     "encodings.utf_8_sig",
 )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
 from typing import Any
+
+from ..core.records import field, fields, record
 
 _GRANTS: dict[str, tuple[str, ...]] = {
     "authorization_code": (),
@@ -31,7 +32,7 @@ _KEY_ALIASES = {
 """Keys of other programs in a JSON `oauth` table -> our keys."""
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class OAuth:
     """OAuth settings of a server.
 

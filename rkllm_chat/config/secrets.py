@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from ..core.redact import MIN_NAMED_LENGTH, SECRET_NAME, Redactor, contains_key
@@ -32,7 +31,7 @@ def make_redactor(
     """
     redactor = Redactor()
     if written:
-        names = _VARIABLE.findall(str(asdict(written)))
+        names = _VARIABLE.findall(str({**vars(written), "oauth": vars(written.oauth)}))
         variables = {name: (environment or {}).get(name, "") for name in names}
         redactor.add_variables(variables)
         _learn_arguments(redactor, server, variables)

@@ -11,11 +11,11 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
 from ..core.errors import ConfigError, ServerNotFoundError
 from ..core.programs import PACKAGE_RUNNERS, PROGRAM_NAME
+from ..core.records import field, fields, record, replace
 from ..core.strict_json import build_object as build_unique_object
 from .foreign_entries import ForeignFile, Translation, find_entries, find_listed_entries, translate_entry
 from .oauth import OAuth, find_oauth_error
@@ -45,7 +45,7 @@ _ROOT_TABLES = ("chat", "generation", "policy", "servers", "rkllm", "openai", "e
 _TRANSPORT_ALIASES = {"streamable-http": "http", "streamableHttp": "http", "streamable_http": "http", "ws": "websocket"}
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class ServerConfig:
     """Configuration of one MCP server: a command to start, or a URL.
 
@@ -147,7 +147,7 @@ def _matches(name: str, patterns: tuple[str, ...]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class SkippedServer:
     """An entry of a file that cannot be used; the other entries are.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import is_dataclass
 from functools import cache
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -139,7 +138,7 @@ def decode_value(value: Any, kind: Any, source: str, place: str) -> Any:
     Raises:
         ConfigError: The value has another type or is too large.
     """
-    if is_dataclass(kind) and isinstance(kind, type) and isinstance(value, dict):
+    if _is_record(kind) and isinstance(value, dict):
         return kind(**decode_table(kind, value, source, place))
     kind = str if get_origin(kind) is Literal else kind
     if not _is_of_type(value, kind):
@@ -150,6 +149,11 @@ def decode_value(value: Any, kind: Any, source: str, place: str) -> Any:
         return tuple(value) if isinstance(value, list) else float(value) if kind is float else value
     except OverflowError:
         raise ConfigError(f"{source}: {place} is too large a number.", path=source) from None
+
+
+def _is_record(kind: Any) -> bool:
+    """Tell whether a type of a field is a dataclass."""
+    return isinstance(kind, type) and kind not in _EXPECTED and get_origin(kind) is None
 
 
 def _is_of_type(value: Any, kind: Any) -> bool:
@@ -165,7 +169,7 @@ def _is_of_type(value: Any, kind: Any) -> bool:
 
 def _quote_value(value: Any, kind: Any, place: str) -> str:
     """Quote an invalid value for an error message; "" if it may contain a secret."""
-    is_safe = kind != Mapping[str, str] and not is_dataclass(kind) and not place.endswith(SECRET_KEYS)
+    is_safe = kind != Mapping[str, str] and not _is_record(kind) and not place.endswith(SECRET_KEYS)
     return f", not {value!r}" if is_safe and not isinstance(value, dict | list) else ""
 
 

@@ -7,7 +7,6 @@ and describe its options in `options.py`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ...config.files import FoundServers, find_servers, find_state_folder
@@ -15,6 +14,7 @@ from ...config.project_trust import TrustStore, is_enabled
 from ...config.servers import ServerConfig
 from ...config.servers import prepare_server as expand_variables
 from ...core.errors import ProtocolError, ToolError, ToolNotFoundError, UsageError, ValidationError
+from ...core.records import replace
 from ...mcp_client.acceptance import check_start
 
 if TYPE_CHECKING:

