@@ -1,7 +1,8 @@
 """Start, find, signal and guard a server's process with all its children.
 
 A child is recognized by its process group, or by a mark in its environment, which a daemon that left the group retains.
-Where there is no /proc, as on macOS, only the group is known.
+In a sandbox all are descendants of bubblewrap: its first process inside becomes the parent of daemons. Where there is
+no /proc, as on macOS, only the group is known.
 """
 
 from __future__ import annotations
@@ -11,10 +12,13 @@ import os
 import select
 import signal
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 from .start import GUARD_SCRIPT, MARK_VARIABLE, StartPlan, decode_exit_code
 
 _JOIN_S = 1.0
+_START_TIME = 19
+"""Place in `read_stat` of when a process was started, in clock ticks after the boot."""
 GRACE_S = 1.0
 """How long a server may take to end by itself, and again after SIGTERM."""
 
@@ -34,9 +38,14 @@ class ProcessTree:
     def __init__(self, pid: int, mark: str, is_sandboxed: bool = False) -> None:
         self.pid = pid
         self._mark, self._is_sandboxed = mark.encode(), is_sandboxed
+        self._start = 0
+        with contextlib.suppress(OSError):
+            self._start = int(read_stat(pid)[_START_TIME])
 
     def list_running(self) -> list[int]:
         """Return the running processes; zombies do not count. Without /proc, the leader stands for its group."""
+        if self._is_sandboxed and os.path.exists("/proc/thread-self/children"):  # CONFIG_PROC_CHILDREN
+            return list_descendants(self.pid)
         pids = list_pids()
         if pids:
             return [pid for pid in pids if self._contains(pid)]
@@ -55,8 +64,8 @@ class ProcessTree:
 
     def _contains(self, pid: int) -> bool:
         try:
-            state, _, group = read_stat(pid)[:3]
-            if state == "Z":
+            state, _, group, *others = read_stat(pid)
+            if state == "Z" or int(others[_START_TIME - 3]) < self._start:
                 return False
             return int(group) == self.pid or self._mark in _read_file(f"/proc/{pid}/environ")
         except OSError:  # it has ended, or belongs to another user
@@ -229,14 +238,30 @@ def list_pids() -> list[int]:
         return []
 
 
+def list_descendants(pid: int) -> list[int]:
+    """Return a process and its descendants, without zombies. One that is being forked may be missing (proc(5))."""
+    running, unread = [], [pid]
+    while unread:
+        process = unread.pop()
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has ended
+            if read_stat(process)[0] != "Z":
+                running.append(process)
+            for thread in os.listdir(f"/proc/{process}/task"):
+                unread += map(int, _read_file(f"/proc/{process}/task/{thread}/children").split())
+    return running
+
+
 def read_stat(pid: int) -> list[str]:
     """Return a process's state, parent, group and so on (proc(5), after its name). Raises OSError if it has ended."""
     return _read_file(f"/proc/{pid}/stat").decode(errors="replace").rpartition(")")[2].split()
 
 
 def _read_file(path: str) -> bytes:
-    with open(path, "rb", buffering=0) as file:
-        return file.read()
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return b"".join(iter(partial(os.read, file, 1 << 16), b""))
+    finally:
+        os.close(file)
 
 
 class Guard:
