@@ -86,7 +86,7 @@ def _measure(field: str, body: Any, max_values: int, items: dict[str, int]) -> i
             characters += len(value)
         elif isinstance(value, list):
             _count_items(name, value, items)
-            waiting += [("", one) for one in value[: max_values + 1]]
+            waiting += [("", item) for item in value[: max_values + 1]]
         elif isinstance(value, dict):
             characters += sum(map(len, value)) if field in _TOOL_FIELDS else 0
             waiting += list((_without_media(value) if field in _MEDIA_FIELDS else value).items())

@@ -61,11 +61,11 @@ def store_media(request: ChatRequest, store: MediaStore) -> ChatRequest:
 
 def _store_message(message: ClientMessage, store: MediaStore) -> ClientMessage:
     media: list[Media] = []
-    for one in message.sent_media:
+    for sent in message.sent_media:
         try:
-            media.append(replace(store.add(one.data, "Images"), name="", position=one.position))
+            media.append(replace(store.add(sent.data, "Images"), name="", position=sent.position))
         except UsageError as error:
-            raise ApiError(400, str(error), param=one.param) from None
+            raise ApiError(400, str(error), param=sent.param) from None
         except ConfigError as error:
             raise ApiError(503, str(error), "server_error") from None
     return replace(message, sent_media=(), media=tuple(media)) if media else message

@@ -260,7 +260,7 @@ def read_body(
             report_ignored(ascii(name[:_MAX_NAME_LENGTH]))  # a name may be any text
         return body
     except ValidationError as error:
-        first = min(error.errors(include_url=False, include_input=False), key=lambda one: -len(one["loc"]))
+        first = min(error.errors(include_url=False, include_input=False), key=lambda fault: -len(fault["loc"]))
         place = ".".join(str(part) for part in first["loc"] if not str(part).startswith(("_", "list[", "function-")))
         message = f"{place}: {first['msg']}." if place else f"{first['msg']}."
         raise ApiError(400, message, param=place) from None
@@ -280,8 +280,8 @@ def _drop_other_tools(value: dict[str, Any], report_ignored: Callable[[str], Non
 def _list_ignored(body: BaseModel, value: Mapping[str, Any]) -> list[str]:
     """Return the fields of a body, and of the objects in it, that it does not have."""
     known = {field.alias or name: getattr(body, name) for name, field in type(body).model_fields.items()}
-    inner = [(name, one) for name, one in known.items() if isinstance(one, BaseModel)]
-    nested = [f"{name}.{field}" for name, one in inner for field in _list_ignored(one, value[name])]
+    inner = [(name, member) for name, member in known.items() if isinstance(member, BaseModel)]
+    nested = [f"{name}.{field}" for name, member in inner for field in _list_ignored(member, value[name])]
     return [*(value.keys() - known.keys()), *nested]
 
 

@@ -132,7 +132,9 @@ class TextCompletion(EventWriter):
 
     async def collect(self, events: AsyncIterator[ReplyEvent]) -> dict[str, Any]:
         replies = await collect_replies(events)
-        choices = [_describe_choice(index, one.text, one.end.reason, one.scores) for index, one in enumerate(replies)]
+        choices = [
+            _describe_choice(index, reply.text, reply.end.reason, reply.scores) for index, reply in enumerate(replies)
+        ]
         return {
             **self._head,
             "choices": choices,

@@ -103,7 +103,7 @@ async def _check_counts(backend: Backend, prompt: Sequence[Message], generation:
     stream = backend.stream(prompt, generation)
     async with aclosing(stream):
         await anext(stream)  # other threads count while a reply is generated
-        counting = (asyncio.to_thread(backend.count_tokens, one) for one in (prompt, longer))
+        counting = (asyncio.to_thread(backend.count_tokens, messages) for messages in (prompt, longer))
         short, long = await asyncio.wait_for(asyncio.gather(*counting), _LIMIT_S)
     assert 0 < short < long, "a longer prompt has more tokens"
     cached = backend.count_cached_tokens(prompt)

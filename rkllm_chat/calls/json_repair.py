@@ -295,7 +295,9 @@ def _double_unknown_escapes(body: str) -> str:
     escapes = {match[1] for match in _ESCAPE.finditer(body)}
     known = {escape for escape in escapes if escape[0] in _JSON_ESCAPES or len(escape) > 1}
     doubtful = "bfnrtu" if _DRIVE.match(body) else "bf"
-    if any(escape in _DOUBTFUL_ESCAPES for escape in escapes - known) or any(one[0] in doubtful for one in known):
+    if any(escape in _DOUBTFUL_ESCAPES for escape in escapes - known) or any(
+        sequence[0] in doubtful for sequence in known
+    ):
         return body
     return _ESCAPE.sub(lambda match: match[0] if match[1] in known else f"\\\\{match[1]}", body)
 

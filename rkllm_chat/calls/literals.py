@@ -82,7 +82,7 @@ def _any_of(literals: Iterable[str]) -> str:
 
 def _begin_alike(literals: list[str]) -> str:
     shared = commonprefix(literals)  # noqa: RUF071 - texts, character by character
-    return re.escape(shared) + (_any_of(one[len(shared) :] for one in literals) if len(literals) > 1 else "")
+    return re.escape(shared) + (_any_of(text[len(shared) :] for text in literals) if len(literals) > 1 else "")
 
 
 def _one_of(characters: Iterable[str]) -> re.Pattern[str]:

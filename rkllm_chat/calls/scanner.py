@@ -584,10 +584,12 @@ class _Lexicon:
             dict.fromkeys((*TURN_OPENERS, *(mark for format_ in formats for mark in format_.result_openers)))
         )
         remnants = [format_.stripped_call for format_ in stripped if format_.stripped_call]
-        self.stripped = {prefix: one.read for one in remnants for prefix in one.prefixes}
-        self.stripped_thoughts = {word: ends for one in stripped for word, ends in one.stripped_thoughts.items()}
+        self.stripped = {prefix: remnant.read for remnant in remnants for prefix in remnant.prefixes}
+        self.stripped_thoughts = {
+            word: ends for remnant in stripped for word, ends in remnant.stripped_thoughts.items()
+        }
         bare = dict.fromkeys(read for format_ in formats for read in format_.unmarked_readers)
-        self.bare = (*bare, *(one.read for one in remnants if not one.prefixes))
+        self.bare = (*bare, *(remnant.read for remnant in remnants if not remnant.prefixes))
         self.ordered_openers = tuple(sorted(self.openers, key=len, reverse=True))
         self.marked = Markers((*self.openers, *self.thoughts, *self.controls))
         self.turn_ends = Markers((*_TOKEN_PREFIXES, *self.controls, *_FENCES, "{", "["))

@@ -77,7 +77,7 @@ async def choose_media(app: App, fetched: Sequence[Attachment]) -> list[Attachme
     """
     attached = [*app.attachments, *fetched]
     kinds = app.backend.media_kinds
-    unread = [one.name for one in attached if any(media.kind not in kinds for media in one.media)]
+    unread = [attachment.name for attachment in attached if any(media.kind not in kinds for media in attachment.media)]
     if not unread:
         return list(fetched)
     listed = escape_line_visibly(", ".join(dict.fromkeys(unread)))
@@ -86,13 +86,13 @@ async def choose_media(app: App, fetched: Sequence[Attachment]) -> list[Attachme
         raise UsageError(text, "Use a model that does, or leave them out; nothing was sent.")
     if not await app.frontend.confirm(app.words("attach.unread", model=app.backend.name, names=listed)):
         return None
-    app.attachments = [reduced for one in app.attachments if (reduced := _without_media(one, kinds))]
-    return [reduced for one in fetched if (reduced := _without_media(one, kinds))]
+    app.attachments = [reduced for attachment in app.attachments if (reduced := _without_media(attachment, kinds))]
+    return [reduced for attachment in fetched if (reduced := _without_media(attachment, kinds))]
 
 
 def _without_media(attachment: Attachment, kinds: frozenset[MediaKind]) -> Attachment | None:
     """Return an attachment without the media of other kinds; None if nothing is left of it."""
-    media = tuple(one for one in attachment.media if one.kind in kinds)
+    media = tuple(medium for medium in attachment.media if medium.kind in kinds)
     return replace(attachment, media=media) if media or attachment.text or not attachment.media else None
 
 
@@ -105,7 +105,7 @@ async def send_attached(app: App, text: str, fetched: Sequence[Attachment], emit
     attached = [*app.attachments, *fetched]
     await app.wait_for_servers(emit)
     message, notices = compose_message(app, text, attached)
-    for notice in (*(Notice(describe_attachment(app, one)) for one in fetched), *notices):
+    for notice in (*(Notice(describe_attachment(app, attachment)) for attachment in fetched), *notices):
         await emit(notice)
     turn = Turn(app.chat)
     turn.check_length([message])
@@ -129,11 +129,11 @@ def expand_message(app: App, line: str) -> str | None:
     names = find_mentions(line)
     are_small = all(attachment.size <= _MAX_COUNTED_BYTES for attachment in app.attachments)
     if not are_small or any(
-        URI_PATTERN.fullmatch(one) or not _is_small(one) or _find_question(one)[0] for one in names
+        URI_PATTERN.fullmatch(name) or not _is_small(name) or _find_question(name)[0] for name in names
     ):
         return None
     contents = {name: _read_bytes(name) for name in names}
-    if any(map(recognize_media_type, contents.values())) or any(one.media for one in app.attachments):
+    if any(map(recognize_media_type, contents.values())) or any(attachment.media for attachment in app.attachments):
         return None
     attached = [*app.attachments, *(_read_text(name, data) for name, data in contents.items())]
     return "\n\n".join([line, *fence_attachments(app, attached)[0]])
@@ -162,7 +162,7 @@ def fence_attachments(app: App, attached: Sequence[Attachment]) -> tuple[list[st
             kept = len(text.encode("utf-8", errors="replace"))
             notice = app.words("attach.shortened", name=attachment.name, kept=kept, size=attachment.size)
             notices.append(Notice(notice))
-    return [_fence(app, one, text) for one, text in zip(attached, texts, strict=True)], notices
+    return [_fence(app, attachment, text) for attachment, text in zip(attached, texts, strict=True)], notices
 
 
 def find_mentions(line: str) -> list[str]:

@@ -262,7 +262,7 @@ def choose_dropped_turns(chat: Conversation, next_tokens: int = 0) -> ContextTri
     retained = chat.retained_count if chat.first_shown else _count_first_turn(chat, turns[1], limit_tokens)
     starts = [start for start in turns if start > chat.first_shown] or [chat.first_shown]
     # from the first start that fits on, all fit: the answers are False ..., True ..., which can be bisected
-    start = starts[bisect_left(starts[:-1], True, key=lambda one: fits(one, retained, limit_tokens // 2))]
+    start = starts[bisect_left(starts[:-1], True, key=lambda turn: fits(turn, retained, limit_tokens // 2))]
     if retained and not fits(start, retained, limit_tokens - next_tokens):
         retained = 0
     dropped_before = sum(chat.retained_count <= turn < chat.first_shown for turn in turns)

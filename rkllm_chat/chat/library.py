@@ -177,7 +177,7 @@ class Chat:
         """
         chat = self._open_chat()
         media = tuple([await asyncio.to_thread(self._read_image, image) for image in images])
-        if any(one.kind not in chat.backend.media_kinds for one in media):
+        if any(medium.kind not in chat.backend.media_kinds for medium in media):
             raise UsageError(f"The model {chat.backend.name} does not understand pictures or sounds of that kind.")
         async with aclosing(Turn(chat).run([Message("user", text, media=media)])) as turn:
             async for event in turn:

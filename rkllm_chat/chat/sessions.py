@@ -192,8 +192,8 @@ class SessionManager:
             if setup != self._setup:
                 self._setup = setup
                 self._write(setup)
-        for one in (*self._unwritten, record):
-            self._write(one)
+        for written in (*self._unwritten, record):
+            self._write(written)
         self._unwritten.clear()
 
     async def keep_state(self) -> None:

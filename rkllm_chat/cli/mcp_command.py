@@ -227,7 +227,7 @@ def is_json(target: str | None) -> bool:
 
 def make_entry(options: argparse.Namespace, command: Sequence[str] | None) -> dict[str, Any]:
     """Build the entry of a server from the command line. Raises UsageError."""
-    name, given = options.name, [one for one in (options.target, options.url, command) if one is not None]
+    name, given = options.name, [value for value in (options.target, options.url, command) if value is not None]
     if len(given) != 1 or command == []:
         what = "more than one server is given" if len(given) > 1 else "the server is missing"
         raise UsageError(f"mcp add: {what}.", "Write mcp add NAME -- COMMAND ..., or mcp add NAME URL.")

@@ -158,7 +158,7 @@ def _clean(event: Event, folder: str, secrets: Redactor) -> Event:
     result = event.result
     redact = secrets.redact_named if result.status == "completed" else secrets.redact_all
     texts = {key: redact(getattr(result, key)) for key in ("text", "user_text", "structured")}
-    media = result.media if folder else tuple(replace(one, path="") for one in result.media)
+    media = result.media if folder else tuple(replace(medium, path="") for medium in result.media)
     return replace(event, result=replace(result, media=media, **texts))
 
 

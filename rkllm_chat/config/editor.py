@@ -156,7 +156,7 @@ def remove_server(name: str, path: Path, environment: Mapping[str, str] = os.env
         text = read_edited(edit, path)
         place = _find_place(name, text, path, origin)
         new = remove_json_member(text, place) if isinstance(place, tuple) else remove_toml_entry(text, _index_of(place))
-        left = [one for one in _read_all(path, text, origin) if name not in _names_of(one)]
+        left = [document for document in _read_all(path, text, origin) if name not in _names_of(document)]
         edit.write(_check_text(path, new, origin, lambda servers: [*servers] == left).encode())
 
 
@@ -172,7 +172,7 @@ def set_enabled(name: str, is_enabled: bool, path: Path, environment: Mapping[st
     verb = "enabled" if is_enabled else "disabled"
 
     def is_meant(servers: Sequence[ServerConfig]) -> bool:
-        return any(name in _names_of(one) and one.enabled is is_enabled for one in servers)
+        return any(name in _names_of(server) and server.enabled is is_enabled for server in servers)
 
     problem = f'{path}: server "{name}" cannot be {verb}'
     with _naming(problem, "Change its entry by hand.", path), edit_config(path, environment) as edit:

@@ -216,16 +216,19 @@ def _inherit_variables(entry: Any) -> Any:
     env = entry.get("env") if isinstance(entry, dict) else None
     if not isinstance(env, dict):
         return entry
-    return {**entry, "env": {name: f"${{{name}:-}}" if one in (None, "") else one for name, one in env.items()}}
+    return {**entry, "env": {name: f"${{{name}:-}}" if value in (None, "") else value for name, value in env.items()}}
 
 
 def _read_targets(targets: Any) -> dict[str, Any]:
     """Return the servers that fast-agent names by a command line or a URL."""
-    found = [one for one in targets if isinstance(one, dict)] if isinstance(targets, list) else []
+    found = [target for target in targets if isinstance(target, dict)] if isinstance(targets, list) else []
     return {
-        str(one["name"]): {**{key: value for key, value in one.items() if key != "target"}, "command": one["target"]}
-        for one in found
-        if isinstance(one.get("name"), str) and isinstance(one.get("target"), str)
+        str(target["name"]): {
+            **{key: value for key, value in target.items() if key != "target"},
+            "command": target["target"],
+        }
+        for target in found
+        if isinstance(target.get("name"), str) and isinstance(target.get("target"), str)
     }
 
 
@@ -240,7 +243,7 @@ def _name_entries(entries: list[dict[str, Any]]) -> dict[str, Any]:
         about = [entry.get("name") or entry.get("id")]
         if isinstance(info := entry.get("info"), dict):  # Open WebUI
             about += [info.get("id"), info.get("name")]
-        name = next((one for one in about if isinstance(one, str) and one), f"server-{number}")
+        name = next((text for text in about if isinstance(text, str) and text), f"server-{number}")
         named[name if name not in named else f"{name}-{number}"] = entry
     return named
 
@@ -419,7 +422,7 @@ def _translate_values(table: dict[str, Any]) -> None:
         table["args"] = [_to_text(value) for value in arguments]
     for key in ("env", "headers"):
         if isinstance(values := table.get(key), dict):
-            table[key] = {name: _refer(name, _to_text(one)) for name, one in values.items() if one is not None}
+            table[key] = {name: _refer(name, _to_text(value)) for name, value in values.items() if value is not None}
     for key in ("command", "url", "cwd"):
         if isinstance(text := table.get(key), str):
             table[key] = text.strip()
@@ -503,7 +506,7 @@ def _list_unknown(
 ) -> tuple[list[str], list[str]]:
     """Return what is not understood of an entry as text, and the places of what keeps the server off."""
     ignored = entry.get("ignored_keys")
-    accepted = {str(one) for one in ignored} if isinstance(ignored, list) else set()
+    accepted = {str(key) for key in ignored} if isinstance(ignored, list) else set()
     unknown = [*list_unknown(entry, _list_known(), read), *((place, True) for place in file.unknown.get(name, ()))]
     texts, restrictions = list[str](), list[str]()
     for place, is_restriction in unknown:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 def fold_key(key: str) -> str:
     """Return a key in one spelling: `disabled_tools`, `disabledTools` and `disabled-tools` are one."""
-    return "".join(one for one in key.lower() if one.isalnum() and one.isascii())
+    return "".join(character for character in key.lower() if character.isalnum() and character.isascii())
 
 
 _ON = frozenset(("enabled", "enable", "isenabled", "active", "isactive", "on", "autostart", "startonlaunch"))
@@ -329,7 +329,7 @@ class _Reader:
     def _read_tools(self, place: str, table: Mapping[str, Any]) -> None:
         """Read a table of tools: `{mode, list}`, `{include, exclude}`, or a switch for each tool."""
         folded = {fold_key(key): key for key in table}
-        lists = [key for one, key in folded.items() if one in _LIST_WORDS]
+        lists = [key for word, key in folded.items() if word in _LIST_WORDS]
         mode = fold_key(str(table[folded["mode"]])) if "mode" in folded else ""
         if lists and mode in _USED_WORDS | _UNUSED_WORDS:
             self._read_list(f"{place}.{lists[0]}", table[lists[0]], mode in _USED_WORDS)
@@ -362,12 +362,12 @@ def _read_names(value: Any) -> list[str] | None:
     if isinstance(value, str):
         return [name for name in re.split(r"[,\s]+", value) if name]
     if isinstance(value, Mapping):
-        lists = [one for key, one in value.items() if fold_key(key) in _LIST_WORDS]
+        lists = [items for key, items in value.items() if fold_key(key) in _LIST_WORDS]
         if len(value) == len(lists) == 1:
             return _read_names(lists[0])
-        switches = {str(name): read_switch(one) for name, one in value.items()}
+        switches = {str(name): read_switch(switch) for name, switch in value.items()}
         return [name for name, is_on in switches.items() if is_on] if None not in switches.values() else None
-    names = [_name_of(one) for one in value] if isinstance(value, list) else [None]
+    names = [_name_of(item) for item in value] if isinstance(value, list) else [None]
     return [str(name) for name in names] if all(isinstance(name, str) for name in names) else None
 
 
@@ -389,8 +389,8 @@ def list_unknown(entry: Mapping[str, Any], known: Iterable[str], read: Iterable[
         if is_said or key in places or fold_key(key) in understood:
             continue
         inner = [*_list_inner(key, value, places)] if isinstance(value, Mapping) and value else [(key, value)]
-        for place, one in inner:
-            yield place[:_MAX_SHOWN], _is_restriction(place, one)
+        for place, item in inner:
+            yield place[:_MAX_SHOWN], _is_restriction(place, item)
 
 
 def _list_inner(
@@ -455,8 +455,8 @@ def read_beside(root: Mapping[str, Any], entries: Mapping[str, Any], value: Any)
         value: The value in the file that has them.
     """
     beside = Beside(set(), {}, {})
-    for place, key, one in _walk(root, value):
-        _read_beside(place, key, one, entries, beside)
+    for place, key, item in _walk(root, value):
+        _read_beside(place, key, item, entries, beside)
     return beside
 
 

@@ -137,7 +137,10 @@ def is_allowed(tool: Tool, patterns: Iterable[str], tools: Iterable[Tool] | None
 def qualify_patterns(patterns: Iterable[str]) -> list[str]:
     """Return patterns that the user gives for this folder: each for the user's own servers and for the folder's."""
     given = list(patterns)
-    both = [[one] if one == "*" or one.startswith(OF_FOLDER) else [one, OF_FOLDER + one] for one in given]
+    both = [
+        [pattern] if pattern == "*" or pattern.startswith(OF_FOLDER) else [pattern, OF_FOLDER + pattern]
+        for pattern in given
+    ]
     return [pattern for forms in both for pattern in forms]
 
 
@@ -167,7 +170,7 @@ def find_held_rules(patterns: Iterable[str], server: str) -> list[str]:
 
 def find_rules_of_own(tool: Tool, patterns: Iterable[str]) -> list[str]:
     """Return the patterns of `allow` that a folder's tool does not get, and would if its server was the user's own."""
-    return [one for one in patterns if not one.startswith(OF_FOLDER) and _can_mean(tool, one)]
+    return [pattern for pattern in patterns if not pattern.startswith(OF_FOLDER) and _can_mean(tool, pattern)]
 
 
 def find_matching(pattern: str, tools: Iterable[Tool]) -> list[Tool]:
@@ -183,7 +186,9 @@ def find_ambiguous(patterns: Iterable[str], tools: Iterable[Tool]) -> dict[str, 
     known = OfferedTools(tools)
     everything = [*known, *known.withheld]
     matching = {
-        pattern: [one for one in find_matching(pattern, everything) if one.of_folder is pattern.startswith(OF_FOLDER)]
+        pattern: [
+            tool for tool in find_matching(pattern, everything) if tool.of_folder is pattern.startswith(OF_FOLDER)
+        ]
         for pattern in patterns
     }
     return {
@@ -220,7 +225,7 @@ def _means_one_server(pattern: str, tool: Tool, tools: OfferedTools | None) -> b
         return True
     if tools is None or tools.silent or pattern in OWN_TOOLS:
         return False
-    return all(one.server in ("", tool.server) for one in find_matching(pattern, [*tools, *tools.withheld]))
+    return all(match.server in ("", tool.server) for match in find_matching(pattern, [*tools, *tools.withheld]))
 
 
 def exact_pattern(tool: Tool) -> str:

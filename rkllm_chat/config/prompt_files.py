@@ -150,7 +150,7 @@ def _parse(name: str, path: str, content: str, origin: Origin) -> PromptFile:
     lines = [line.partition(":") for line in front[1].splitlines()] if front else []
     values = {key.strip(): value.strip().strip("\"'") for key, colon, value in lines if colon}
     arguments = tuple(values.get("arguments", "").strip("[]").replace(",", " ").split())
-    if bad := next((one for one in arguments if not _ARGUMENT.fullmatch(one) or one == _ALL), None):
+    if bad := next((argument for argument in arguments if not _ARGUMENT.fullmatch(argument) or argument == _ALL), None):
         raise ConfigError(f'{path}: "{bad}" cannot name an argument.', "Use letters, digits and _.", path=path)
     if not text.strip() or "\0" in text:
         raise ConfigError(f"{path}: the prompt is empty or has a NUL character.", path=path)

@@ -95,7 +95,9 @@ def find_allowance(server: ServerConfig, environment: Mapping[str, str] = os.env
     """
     key = Allowance(server.name, os.path.abspath(server.source))
     written = _decode(Allowance, _read_own(environment), _ALLOWED, find_own_rules(environment))
-    own: Allowance | None = next((one for one in written if replace(one, write=(), network=False) == key), None)
+    own: Allowance | None = next(
+        (allowance for allowance in written if replace(allowance, write=(), network=False) == key), None
+    )
     if own:
         return own
     stored = _read_allowed(TrustStore(find_state_folder(environment)), server).get(key.file)
@@ -114,7 +116,7 @@ def save_allowance(server: ServerConfig, allowance: Allowance, environment: Mapp
     values = {name: getattr(allowance, name) for name in ("write", "network") if getattr(allowance, name)}
     store = TrustStore(find_state_folder(environment))
     with store.edit():
-        others = {file: one for file, one in _read_allowed(store, server).items() if file != allowance.file}
+        others = {file: other for file, other in _read_allowed(store, server).items() if file != allowance.file}
         allowed = {**others, allowance.file: values} if values else others
         record = {key: value for key, value in store.read_record(server).items() if key != _ALLOWED}
         store.write_record(server, {**record, **({_ALLOWED: allowed} if allowed else {})})

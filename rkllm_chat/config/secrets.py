@@ -66,7 +66,7 @@ def _learn_arguments(redactor: Redactor, server: ServerConfig, variables: Mappin
     """Add the values of options: those whose names suggest a secret, and those that variables have given."""
     given = {name: value for name, value in variables.items() if len(value) >= _MIN_ARGUMENT_LENGTH}
     for option, value in _list_options(server.args):
-        held = [(name, one) for name, one in given.items() if one in value]
+        held = [(name, text) for name, text in given.items() if text in value]
         if SECRET_NAME.search(option) or held:
             redactor.add_named([(option, value)])
             redactor.add_beside([(option, value), (option.lstrip("-"), value), *held])

@@ -330,7 +330,7 @@ class _EntryDecoder:
         if self._seen > MAX_SERVERS:
             return
         names = {server.name for server in self.servers}
-        exact = {one for one in file.entries if is_server_name(one)} if file else set[str]()
+        exact = {name for name in file.entries if is_server_name(name)} if file else set[str]()
         slug = make_slug(name, {*names, *exact}) if file else name
         try:
             if repeated := _find_repeated_key(entry):
@@ -393,7 +393,7 @@ def make_slug(name: str, taken: Iterable[str] = ()) -> str:
         from unicodedata import normalize
 
         folded = normalize("NFKC", name)
-    slug = "".join(one if one == "_" or _is_name_character(one) else "-" for one in folded)
+    slug = "".join(character if character == "_" or _is_name_character(character) else "-" for character in folded)
     slug = re.sub(r"_{2,}", "_", re.sub(r"-{2,}", "-", slug)).strip("-_")
     if not slug or len(slug) > _MAX_NAME_LENGTH or slug in taken:
         import zlib
@@ -567,11 +567,11 @@ def find_server(name: str, servers: Iterable[ServerConfig], skipped: Iterable[Sk
 
 def _explain_missing_board(entries: Iterable[ServerConfig | SkippedServer]) -> str:
     """Return why the bundled server is not used, and how to get it back."""
-    files = [one.source for one in entries if one.origin in (Origin.USER, Origin.COMMAND_LINE)]
+    files = [entry.source for entry in entries if entry.origin in (Origin.USER, Origin.COMMAND_LINE)]
     if not files:
         return "The bundled server is not used here."
     command = " ".join(("-- rkllm-chat", *BOARD_SERVER.args))
-    only = f" --config {files[0]}" if any(one.origin is Origin.COMMAND_LINE for one in entries) else ""
+    only = f" --config {files[0]}" if any(entry.origin is Origin.COMMAND_LINE for entry in entries) else ""
     return f"The servers in {files[0]} replace the bundled one. To add it: rkllm-chat mcp add{only} board {command}"
 
 
@@ -604,7 +604,7 @@ def is_board(server: ServerConfig) -> bool:
         case ("serve", "board"):
             return True
         case ("serve", "board", "--folder", folder):
-            here, there = (os.path.realpath(os.path.expanduser(one)) for one in (".", folder))
+            here, there = (os.path.realpath(os.path.expanduser(path)) for path in (".", folder))
             return "${" not in folder and os.path.commonpath([here, there]) == here
     return False
 

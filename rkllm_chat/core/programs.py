@@ -38,7 +38,7 @@ def is_installed(program: str) -> bool:
     """
     folder = os.path.realpath(os.path.dirname(os.path.abspath(program)))
     searched = os.environ.get("PATH", os.defpath).split(os.pathsep)
-    if folder not in [os.path.realpath(one) for one in searched if os.path.isabs(one)]:
+    if folder not in [os.path.realpath(path) for path in searched if os.path.isabs(path)]:
         return False
     target = os.path.realpath(program)
     here = os.path.realpath(".")

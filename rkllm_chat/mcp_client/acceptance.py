@@ -178,7 +178,7 @@ def mask_value(name: str, value: str) -> str:
 
 def contains(folders: Iterable[str], path: str) -> bool:
     """Tell whether a path is one of the folders or lies in one."""
-    return any(path == one or path.startswith(f"{one.rstrip('/')}/") for one in folders)
+    return any(path == folder or path.startswith(f"{folder.rstrip('/')}/") for folder in folders)
 
 
 def resolve_path(path: str, folder: str = "") -> str:

@@ -244,14 +244,14 @@ def describe_resources(
         templates: The templates, each with its server.
         withheld: Pairs of server and URI whose description the user has not accepted yet; only their URIs are listed.
     """
-    hidden = {id(one) for server, one in resources if (server, str(one.uri)) in withheld}
-    hidden |= {id(one) for server, one in templates if (server, one.uri_template) in withheld}
+    hidden = {id(resource) for server, resource in resources if (server, str(resource.uri)) in withheld}
+    hidden |= {id(template) for server, template in templates if (server, template.uri_template) in withheld}
 
-    def describe(uri: str, one: Resource | ResourceTemplate) -> str:
-        return f"{uri}: {_WITHHELD if id(one) in hidden else one.title or one.description or one.name}"
+    def describe(uri: str, entry: Resource | ResourceTemplate) -> str:
+        return f"{uri}: {_WITHHELD if id(entry) in hidden else entry.title or entry.description or entry.name}"
 
-    listed = sort_by_priority(one for _, one in resources if is_for_model(one))
-    listed_templates = sort_by_priority(one for _, one in templates if is_for_model(one))
-    lines = [describe(str(one.uri), one) for one in listed]
-    lines += [describe(one.uri_template, one) for one in listed_templates]
+    listed = sort_by_priority(resource for _, resource in resources if is_for_model(resource))
+    listed_templates = sort_by_priority(template for _, template in templates if is_for_model(template))
+    lines = [describe(str(resource.uri), resource) for resource in listed]
+    lines += [describe(template.uri_template, template) for template in listed_templates]
     return "\n".join(lines) or "There are no resources."

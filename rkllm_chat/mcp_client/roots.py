@@ -51,10 +51,10 @@ def is_broad(path: str, home: str = "") -> bool:
     home = home or os.path.normpath(os.environ.get("HOME") or "/nonexistent")
     homes = {home, os.path.realpath(home)}
     names = {path, os.path.realpath(path)}
-    own = {*homes, *(f"{one}/.local" for one in homes)}
-    return not names.isdisjoint((*BROAD_FOLDERS, *own)) or any(is_within(one, names) for one in homes)
+    own = {*homes, *(f"{home}/.local" for home in homes)}
+    return not names.isdisjoint((*BROAD_FOLDERS, *own)) or any(is_within(home, names) for home in homes)
 
 
 def is_within(path: str, folders: Iterable[str]) -> bool:
     """Tell whether a path is one of the folders or inside one."""
-    return any(path == one or path.startswith(f"{one}/") for one in folders)
+    return any(path == folder or path.startswith(f"{folder}/") for folder in folders)

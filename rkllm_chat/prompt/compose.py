@@ -154,7 +154,7 @@ def _is_visible(media: Media, kinds: frozenset[MediaKind]) -> bool:
 
 
 def _shift(media: Iterable[Media], characters: int) -> tuple[Media, ...]:
-    return tuple(replace(one, position=one.position + characters) for one in media)
+    return tuple(replace(medium, position=medium.position + characters) for medium in media)
 
 
 def compose_native_prompt(

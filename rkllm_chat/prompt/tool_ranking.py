@@ -246,7 +246,7 @@ def _read_field(tool: Tool, field: str) -> str:
             return tool.description[:_MAX_TEXT_LENGTH]
         case "parameter name":
             values = (value.get("enum") for value in parameters.values() if isinstance(value, Mapping))
-            enums = (value for one in values if isinstance(one, list) for value in one if isinstance(value, str))
+            enums = (value for items in values if isinstance(items, list) for value in items if isinstance(value, str))
             return " ".join([*parameters, *enums])
         case "parameter description":
             texts = (value.get("description") for value in parameters.values() if isinstance(value, Mapping))
@@ -259,8 +259,8 @@ def _extract_question_terms(question: str) -> Iterator[str]:
     """Yield the terms of a question, and those of neighbouring words joined: "check out" may mean `checkout`."""
     yield from extract_terms(question)
     words = [match["word"] for match in _TOKEN.finditer(_normalize(question)) if match["word"]]
-    for one, other in pairwise(words):
-        yield from _terms_of_word(one + other)
+    for word, other in pairwise(words):
+        yield from _terms_of_word(word + other)
 
 
 def extract_terms(text: str) -> Iterator[str]:

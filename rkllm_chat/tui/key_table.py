@@ -66,5 +66,5 @@ def make_key_table(words: Words, states: Sequence[str] = STATES[:-1]) -> Table:
     """
     head = (words("keys.key"), *(words(f"keys.{state}") for state in states))
     actions = [(key.shown, [getattr(key, state) for state in states]) for key in KEYS]
-    rows = [(shown, *(words(f"keys.{one}") if one else "-" for one in row)) for shown, row in actions if any(row)]
+    rows = [(shown, *(words(f"keys.{key}") if key else "-" for key in row)) for shown, row in actions if any(row)]
     return Table(head, tuple(rows))

@@ -20,4 +20,6 @@ def list_tried() -> list[dict[str, str]]:
 def find_downloaded(row: dict[str, str], offers: Iterable[ModelOffer]) -> str | None:
     """Return the path of a model to download if this machine has it: by its file's name, or in its repository."""
     repository, _, file = row["source"].partition(":")
-    return next((one.target for one in offers if (file in one.names if file else repository in one.target)), None)
+    return next(
+        (offer.target for offer in offers if (file in offer.names if file else repository in offer.target)), None
+    )

@@ -78,9 +78,9 @@ def wrap(*bodies: Body, end: str = "", is_open: bool = True) -> Wrapper:
 def merge_wrappers(wrappers: Iterable[Wrapper]) -> Wrapper:
     """Return one wrapper for what several formats write between the same marks."""
     found = list(wrappers)
-    closers = dict.fromkeys(closer for one in found for closer in one.closers)
-    bodies = dict.fromkeys(body for one in found for body in one.bodies)
-    return Wrapper(tuple(closers), tuple(bodies), any(one.is_open for one in found))
+    closers = dict.fromkeys(closer for wrapper in found for closer in wrapper.closers)
+    bodies = dict.fromkeys(body for wrapper in found for body in wrapper.bodies)
+    return Wrapper(tuple(closers), tuple(bodies), any(wrapper.is_open for wrapper in found))
 
 
 def read_wrapped(wrapper: Wrapper) -> BodyReader:
@@ -138,7 +138,7 @@ def _of_known_tool(body: Body) -> Body:
 
     def read(reader: Reader, context: ReadContext, closers: tuple[str, ...]) -> Parsing[ParsedCalls]:
         parsed = yield from body(reader, context, closers)
-        names = [one.call.name for one in parsed or () if isinstance(one, CallFound)]
+        names = [event.call.name for event in parsed or () if isinstance(event, CallFound)]
         return parsed if all(map(context.is_known, names)) else None
 
     return read
@@ -167,7 +167,7 @@ def read_named(reader: Reader, context: ReadContext, closers: tuple[str, ...]) -
             return calls or None
         calls += parsed
         size = reader.size
-        if any(isinstance(one, CallUnreadable) or not one.call.repairs for one in parsed):
+        if any(isinstance(event, CallUnreadable) or not event.call.repairs for event in parsed):
             return calls
 
 
@@ -257,8 +257,8 @@ def _read_parentheses(
     parsed = parse_python_calls(f"f{code}") or ()
     end = () if is_ended else (yield from read_end_marker(reader, context, closers))
     return [
-        build_call(name, one.call.arguments, (*one.call.repairs, *end)) if isinstance(one, CallFound) else one
-        for one in parsed
+        build_call(name, event.call.arguments, (*event.call.repairs, *end)) if isinstance(event, CallFound) else event
+        for event in parsed
     ]
 
 

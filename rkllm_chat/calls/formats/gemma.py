@@ -44,7 +44,7 @@ def gemma_body(quote: str) -> Body:
             if bare := _read_bare_texts(text, context.parameters_of(name)):
                 return [build_call(name, bare, ("missing quotes", *end))]
             return unreadable_call("bad_json", f"The arguments cannot be read: {error}.")
-        return [build_call(name, arguments, (*(one for one in repairs if one == "missing brace"), *end))]
+        return [build_call(name, arguments, (*(repair for repair in repairs if repair == "missing brace"), *end))]
 
     return read
 

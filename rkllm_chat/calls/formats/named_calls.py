@@ -75,7 +75,7 @@ def alone_reader(tags: TagSyntax) -> BodyReader:
         if reader.is_mid_line or reader.is_in_markup:
             return None
         parsed = yield from tag_reader(tags)(reader, context)
-        names = [one.call.name for one in parsed or () if isinstance(one, CallFound)]
+        names = [event.call.name for event in parsed or () if isinstance(event, CallFound)]
         return None if not all(map(context.is_known, names)) or (yield from is_in_sentence(reader)) else parsed
 
     return read
@@ -84,7 +84,7 @@ def alone_reader(tags: TagSyntax) -> BodyReader:
 def read_function_name(reader: Reader, context: ReadContext) -> Parsing[ParsedCalls]:
     """Read `f>` and JSON or `<parameter=..>` after `<function=`; a word behind a call without values quotes it."""
     parsed = yield from read_equals(reader, context, QWEN)
-    is_empty = parsed and all(isinstance(one, CallFound) and not one.call.arguments for one in parsed)
+    is_empty = parsed and all(isinstance(event, CallFound) and not event.call.arguments for event in parsed)
     return None if is_empty and (yield from is_in_sentence(reader)) else parsed
 
 

@@ -151,4 +151,4 @@ def read_chatglm_code(reader: Reader, name: str) -> Parsing[ParsedCalls]:
     reader.commit()
     code, is_ended = yield from read_python_code(reader, ("```",))
     calls = parse_python_calls(code, () if is_ended else (NO_END,)) or []
-    return [CallFound(replace(one.call, name=name)) if isinstance(one, CallFound) else one for one in calls]
+    return [CallFound(replace(event.call, name=name)) if isinstance(event, CallFound) else event for event in calls]

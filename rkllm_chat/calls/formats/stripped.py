@@ -82,9 +82,9 @@ def _of_known_tools(read_call: BodyReader, prefixes: tuple[str, ...]) -> BodyRea
         while True:
             yield from reader.skip_space()
             parsed = yield from read_call(reader, context)
-            if not parsed or not all(_is_meant(one, context, bool(prefixes)) for one in parsed):
+            if not parsed or not all(_is_meant(event, context, bool(prefixes)) for event in parsed):
                 return None
-            calls += [add_repairs(one, NO_OPENER) for one in parsed]
+            calls += [add_repairs(event, NO_OPENER) for event in parsed]
             yield from reader.skip_space()
             if not prefixes or not (yield from reader.peek_literal(prefixes)):
                 break
@@ -93,11 +93,11 @@ def _of_known_tools(read_call: BodyReader, prefixes: tuple[str, ...]) -> BodyRea
     return read
 
 
-def _is_meant(one: CallFound | CallUnreadable, context: ReadContext, has_prefix: bool) -> bool:
+def _is_meant(event: CallFound | CallUnreadable, context: ReadContext, has_prefix: bool) -> bool:
     """Tell whether a call is of a known tool, and not a word of an answer."""
-    if isinstance(one, CallUnreadable):
+    if isinstance(event, CallUnreadable):
         return True
-    return context.is_known(one.call.name) and bool(has_prefix or one.call.arguments)
+    return context.is_known(event.call.name) and bool(has_prefix or event.call.arguments)
 
 
 def _read_tag(reader: Reader, context: ReadContext) -> Parsing[ParsedCalls]:

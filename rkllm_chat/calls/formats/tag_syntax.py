@@ -76,7 +76,7 @@ class TagSyntax(Arguments):
         found = re.search(r"KEY(</[^<>]+>)", value)
         self.key_end = found[1] if found else ""
         self.tag_end = re.split('KEY|"', self.opening)[-1].strip().removeprefix(self.key_end).strip()
-        further = (one for one in VALUE_ENDS if one != self.value_closer and not self.key_end)
+        further = (end for end in VALUE_ENDS if end != self.value_closer and not self.key_end)
         self.value_ends = (self.value_closer, *further)
         self.wrong_ends = () if self.key_end else WRONG_ENDS
         self.following = (*self.value_openers, *self.call_closers, *self.wrong_ends)

@@ -153,7 +153,7 @@ def read_bare_python(reader: Reader, context: ReadContext) -> Parsing[ParsedCall
     if not (yield from ends_cleanly(reader, context)):
         return None
     parsed = parse_python_calls(code)
-    if not all(isinstance(one, CallFound) and context.is_known(one.call.name) for one in parsed or ()):
+    if not all(isinstance(event, CallFound) and context.is_known(event.call.name) for event in parsed or ()):
         return None
     return parsed
 

@@ -154,7 +154,7 @@ def constrain(form: Format) -> CallLayout | None:
 
 def _find_trigger(form: Format, text: str) -> str:
     """Return the longest opener of a format that begins a text, with the character that ends its word."""
-    opener = max((one for one in form.openers if text.startswith(one)), key=len, default="")
+    opener = max((candidate for candidate in form.openers if text.startswith(candidate)), key=len, default="")
     return text[: len(opener) + opener[-1:].isalnum()]
 
 
@@ -251,7 +251,7 @@ def _is_deeper(value: Any, most: int) -> bool:
     """Tell whether lists and objects are nested in more than `most` levels."""
     level = [value]
     for _ in range(most):
-        level = [inner for one in level for inner in _inside(one)]
+        level = [inner for schema in level for inner in _inside(schema)]
         if not level:
             return False
     return True

@@ -236,7 +236,7 @@ class JsonRules:
             name = any_name(self.rules, "[A-Za-z_][A-Za-z0-9_]*", [*declared, *RESERVED_WORDS])
         else:
             name = self.text(_ANY)
-            if known := [literal(dump(one)) for one in declared if can_match(one)]:
+            if known := [literal(dump(value)) for value in declared if can_match(value)]:
                 name = self.rules.add_terminal(f"{name} & ~({' | '.join(known)})")
         return value and self.rules.add(f"{name} {literal('=' if is_keyword else ':')} {SPACE} {value}")
 

@@ -85,7 +85,7 @@ def spaced(text: str, spaces: str = " \n") -> str:
 
 def one_of(expressions: Iterable[str | None]) -> str | None:
     """Return an expression for any of the expressions; None if all of them are None."""
-    distinct = list(dict.fromkeys(one for one in expressions if one is not None))
+    distinct = list(dict.fromkeys(expression for expression in expressions if expression is not None))
     return f"({' | '.join(distinct)})" if len(distinct) > 1 else next(iter(distinct), None)
 
 

@@ -178,7 +178,7 @@ def _coerce_inside(value: Any, variant: Variant, path: ValuePath) -> Coerced:
     if not isinstance(value, list):
         return value, ()
     items = [coerce(item, variant.item(index), (*path, index)) for index, item in enumerate(value)]
-    return [item for item, _ in items], tuple(one for _, notes in items for one in notes)
+    return [item for item, _ in items], tuple(note for _, notes in items for note in notes)
 
 
 def _coerce_members(value: dict[str, Any], variant: Variant, path: ValuePath) -> Coerced:

@@ -29,7 +29,7 @@ STOP_WORDS = set(_SAY_NOTHING.split())
 
 def _sentences_of(text: str) -> list[str]:
     """Split a text into sentences, each on one line."""
-    return [one for one in (" ".join(part.split()) for part in _END.split(text)) if one]
+    return [sentence for sentence in (" ".join(part.split()) for part in _END.split(text)) if sentence]
 
 
 def shorten_description(text: str, max_length: int) -> str:
@@ -64,7 +64,7 @@ def extract_note(description: object, known: Iterable[str], max_length: int) -> 
         return ""
     familiar = {word for text in known for word in _words_of(text)}
     sentences = _sentences_of(description[:_MAX_READ_LENGTH])
-    first = next((at for at, one in enumerate(sentences) if _is_informative(one, familiar)), None)
+    first = next((at for at, sentence in enumerate(sentences) if _is_informative(sentence, familiar)), None)
     return "" if first is None else shorten_description(" ".join(sentences[first:]), max_length).rstrip(".。")
 
 
@@ -77,4 +77,4 @@ def _is_informative(sentence: str, familiar: set[str]) -> bool:
 
 def _words_of(text: str) -> list[str]:
     """Return the informative words, each truncated; `entityName` and `entity_name` are two words."""
-    return [word[:_STEM_LETTERS] for one in _WORD.findall(text) if (word := one.casefold()) not in STOP_WORDS]
+    return [word[:_STEM_LETTERS] for found in _WORD.findall(text) if (word := found.casefold()) not in STOP_WORDS]

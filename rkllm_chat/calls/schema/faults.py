@@ -42,10 +42,10 @@ def _list_parts(place: str, part: Mapping[str, Any]) -> list[tuple[str, Any]]:
     found = [(f"{place}.{key}", part[key]) for key in _SCHEMAS if key in part and not isinstance(part[key], list)]
     for key in (*_SCHEMA_LISTS, "items"):
         if isinstance(part.get(key), list):
-            found += [(f"{place}.{key}.{index}", one) for index, one in enumerate(part[key])]
+            found += [(f"{place}.{key}.{index}", schema) for index, schema in enumerate(part[key])]
     for key in _SCHEMA_TABLES:
-        found += [(f"{place}.{key}.{name}", one) for name, one in part.get(key, {}).items()]
-    return [(where.lstrip("."), one) for where, one in found]
+        found += [(f"{place}.{key}.{name}", schema) for name, schema in part.get(key, {}).items()]
+    return [(where.lstrip("."), schema) for where, schema in found]
 
 
 def _find_wrong_value(part: Mapping[str, Any], root: Any) -> str:

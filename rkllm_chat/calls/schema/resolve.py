@@ -268,7 +268,7 @@ class Node:
     def variants(self) -> list[Variant]:
         """Return the variants of a value, in the schema's order."""
         unions = _split_unions(self.merged(), self.root)
-        variants = (Variant(variant, self.root) for one in unions for variant in _split_types(one))
+        variants = (Variant(variant, self.root) for union in unions for variant in _split_types(union))
         return list(islice(variants, _MAX_VARIANTS))
 
     def types(self) -> list[str]:

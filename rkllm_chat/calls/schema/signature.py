@@ -163,7 +163,7 @@ class SignatureWriter:
     def array(self, schema: Mapping[str, Any], depth: int) -> str:
         """Write a list: its items and their number."""
         first, items = items_of(schema)
-        notations = [self.write_type(one, depth + 1) for one in first]
+        notations = [self.write_type(schema, depth + 1) for schema in first]
         if notations and items is False:
             schema = {"maxItems": len(notations), **schema}
         further = (
@@ -285,7 +285,9 @@ def _write_choices(values: list[Any]) -> str:
             break
     left = len(values) - len(written)
     return (
-        " | ".join([truncate_line(one, MAX_ENUM_LENGTH) for one in written] + ([f"… ({left} more)"] if left else []))
+        " | ".join(
+            [truncate_line(value, MAX_ENUM_LENGTH) for value in written] + ([f"… ({left} more)"] if left else [])
+        )
         or "nothing"
     )
 
@@ -342,7 +344,7 @@ def _write_count(least: Any, most: Any) -> str:
 
 def _are_apart(branches: list[Any]) -> bool:
     """Tell whether no value can be valid for two branches: they differ in type, or in a required value."""
-    return all(_is_apart(one, other) for at, one in enumerate(branches) for other in branches[:at])
+    return all(_is_apart(branch, other) for at, branch in enumerate(branches) for other in branches[:at])
 
 
 def _is_apart(one: Any, other: Any) -> bool:

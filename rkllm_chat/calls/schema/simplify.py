@@ -71,7 +71,7 @@ class _Simplifier:
         simplified = self.simplify(self.schema, "", 0)
         if not self.names or not isinstance(simplified, dict):
             return simplified
-        return {**simplified, "$defs": {name: self.definitions[one] for one, name in self.names.items()}}
+        return {**simplified, "$defs": {name: self.definitions[pointer] for pointer, name in self.names.items()}}
 
     def simplify(self, schema: Any, name: str, depth: int) -> Schema:
         """Shorten a subschema; `name` is that of its property, which its description need not repeat."""
@@ -98,9 +98,9 @@ class _Simplifier:
         named = (*_SUBSCHEMA_TABLE, *_DEFINITIONS) if self.is_rigid else _SUBSCHEMA_TABLE
         for key, value in schema.items():
             if key in named and isinstance(value, Mapping):
-                yield key, {name: self.simplify_entry(one, name, depth) for name, one in value.items()}
+                yield key, {name: self.simplify_entry(entry, name, depth) for name, entry in value.items()}
             elif key in _SUBSCHEMA_LIST and isinstance(value, list):
-                yield key, [self.simplify(one, "", depth + 1) for one in value]
+                yield key, [self.simplify(entry, "", depth + 1) for entry in value]
             elif key in _SUBSCHEMA and isinstance(value, Mapping | bool):
                 yield key, self.simplify(value, "", depth + 1)
             elif key in (*_SUBSCHEMA_TABLE, *_SUBSCHEMA_LIST, *_SUBSCHEMA):  # invalid, so it has no effect
@@ -190,10 +190,10 @@ def _references_in(schema: Any, budget: BudgetedSchema) -> Iterator[str]:
 
 def _circular_of(references: Mapping[str, set[str]]) -> set[str]:
     """Return the references that lead back to themselves, and those between two such cycles."""
-    backwards: dict[str, set[str]] = {one: set() for one in references}
-    for one, others in references.items():
+    backwards: dict[str, set[str]] = {pointer: set() for pointer in references}
+    for pointer, others in references.items():
         for other in others:
-            backwards.setdefault(other, set()).add(one)
+            backwards.setdefault(other, set()).add(pointer)
     return set(references) - _acyclic_of(references) - _acyclic_of(backwards)
 
 

@@ -304,9 +304,9 @@ def _select_attempt(
 
     Preferred is a branch that fails deeper inside, by its names rather than by its values, with few violations.
     """
-    inside = [attempt for attempt in attempts if all(len(one.path) > len(scope.path) for one in attempt)]
+    inside = [attempt for attempt in attempts if all(len(violation.path) > len(scope.path) for violation in attempt)]
     if inside:
-        return min(inside, key=lambda attempt: (sum(one.is_wrong_value for one in attempt), len(attempt)))
+        return min(inside, key=lambda attempt: (sum(violation.is_wrong_value for violation in attempt), len(attempt)))
     if len(attempts) == 1:
         return attempts[0]
     return [scope.violation(next(iter(union)), value, union)] if attempts else []
@@ -348,7 +348,9 @@ def _evaluated(value: Any, schema: Any, scope: _Scope) -> set[str | int]:
         patterns = _patterns_of(schema)
         known = properties_of(schema)
         found = {
-            name for name in value if name in known or any(matches_pattern(one, name, scope.root) for one in patterns)
+            name
+            for name in value
+            if name in known or any(matches_pattern(pattern, name, scope.root) for pattern in patterns)
         }
     else:
         first, items = items_of(schema)
@@ -371,7 +373,7 @@ def _branches_of(value: Any, schema: Mapping[str, Any], scope: _Scope) -> Iterat
         yield schema["if"]
         yield schema.get("then" if _is_valid(value, schema["if"], scope) else "else")
     dependent = schema.get("dependentSchemas")
-    yield from (one for name, one in dependent.items() if name in value) if isinstance(dependent, Mapping) else ()
+    yield from (needed for name, needed in dependent.items() if name in value) if isinstance(dependent, Mapping) else ()
 
 
 KEYWORD_CHECKS: dict[str, Check] = {

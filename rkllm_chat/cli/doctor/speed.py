@@ -108,7 +108,7 @@ def measure_speed(options: argparse.Namespace, environment: Mapping[str, str]) -
     """Measure, print the table or the document and return the exit code. Raises ChatError if no model is measured."""
     settings = load_settings(options.config, environment)
     chosen = [replace_setting(settings, "model", model) for model in options.model or ()]
-    jobs = [_prepare(one) for one in chosen or [settings]]
+    jobs = [_prepare(variant) for variant in chosen or [settings]]
     board = Board(Path("/"), settings, environment)
     machine = read_machine_name(board)
     is_quiet = options.output == "json" and not sys.stderr.isatty()

@@ -143,7 +143,7 @@ def take_option(word: str, words: list[str], known: Sequence[str], options: Opti
     if name not in known:
         from difflib import get_close_matches
 
-        shown = [one for one in known if one not in _RENAMED]
+        shown = [name for name in known if name not in _RENAMED]
         matches = get_close_matches(name, shown, n=1)
         hint = f"Did you mean {matches[0]}?" if matches else f"Known options: {', '.join(shown)}."
         text = f'{prefix}"{name}" is an unknown option.'

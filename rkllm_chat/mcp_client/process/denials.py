@@ -157,7 +157,7 @@ def explain_refusal(folder: str) -> str:
         return "this program keeps its own files there"
     if ".git" in path.split("/"):
         return "git runs what its files name"
-    programs = [one for one in os.environ.get("PATH", os.defpath).split(os.pathsep) if os.path.isabs(one)]
+    programs = [path for path in os.environ.get("PATH", os.defpath).split(os.pathsep) if os.path.isabs(path)]
     if _overlaps(path, map(os.path.realpath, (*programs, find_source_folder(), sys.prefix))):
         return "programs are run from there"
     return ""

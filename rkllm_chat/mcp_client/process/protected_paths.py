@@ -37,7 +37,9 @@ def find_missing(writable: list[str], own_folders: Iterable[str]) -> list[str]:
     """
     own_files = [path for path in list_config_paths(os.environ) if os.path.isabs(path) and path.endswith(_JSON)]
     candidates = [path for path in map(os.path.realpath, (*own_folders, *own_files)) if is_within(path, writable)]
-    candidates += [os.path.join(one, "hooks") for folder in writable for one in _find_repositories(folder)]
+    candidates += [
+        os.path.join(repository, "hooks") for folder in writable for repository in _find_repositories(folder)
+    ]
     return [path for path in candidates if not os.path.lexists(path) and os.access(_find_existing(path), os.W_OK)]
 
 

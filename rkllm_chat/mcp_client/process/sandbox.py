@@ -226,7 +226,7 @@ def _keep_files(server: ServerConfig, start: StartPlan, known: KnownServer) -> I
 def _hide_programs(start: StartPlan, known: KnownServer) -> None:
     """Leave the folders with programs that a known server must not find out of its PATH."""
     folders = start.environment.get("PATH", os.defpath).split(os.pathsep)
-    kept = [one for one in folders if not any(os.path.exists(os.path.join(one, name)) for name in known.hides)]
+    kept = [path for path in folders if not any(os.path.exists(os.path.join(path, name)) for name in known.hides)]
     if len(kept) < len(folders):
         start.environment["PATH"] = os.pathsep.join(kept or [os.path.dirname(start.command[0])])
 

@@ -113,7 +113,7 @@ class SandboxPaths:
         is_alone = root == os.path.dirname(path) or self._is_broad(root)
         self.reads.add(path if is_alone else root)
         if os.path.isfile(os.path.join(root, "pyvenv.cfg")) and not self._is_inside_writable(root):
-            self.reads.update(one for one in _find_outside_folders(root) if not self._is_broad(one))
+            self.reads.update(path for path in _find_outside_folders(root) if not self._is_broad(path))
         if os.path.basename(path).startswith("python"):
             self.reads.update(_find_user_packages(self._home))
 
@@ -135,16 +135,16 @@ class SandboxPaths:
             return
         path = os.path.normpath(os.path.join(self._folder, os.path.expanduser(word)))
         if path.endswith(_SCRIPT_SUFFIXES) and os.path.isfile(path):
-            for one in {path, os.path.realpath(path)}:
-                root = _find_project(one)
-                self.reads.add(one if self._is_broad(root) else root)
+            for place in {path, os.path.realpath(path)}:
+                root = _find_project(place)
+                self.reads.add(place if self._is_broad(root) else root)
         else:
             self._add_named(path, opens_folder=not _CREDENTIAL.search(f"{name} {os.path.basename(path)}"))
 
     def _add_variable(self, name: str, value: str) -> None:
         if name in _SEARCH_PATHS or os.pathsep in value:
-            folders = [one for one in value.split(os.pathsep) if os.path.isabs(one) and os.path.isdir(one)]
-            self.reads.update(one for one in map(os.path.normpath, folders) if not self._is_broad(one))
+            folders = [path for path in value.split(os.pathsep) if os.path.isabs(path) and os.path.isdir(path)]
+            self.reads.update(path for path in map(os.path.normpath, folders) if not self._is_broad(path))
         elif value.startswith(("/", "~/", "./", "../")):
             self._add_word(value, name)
 
@@ -179,7 +179,7 @@ class SandboxPaths:
     def _is_inside_writable(self, path: str) -> bool:
         """Tell whether a path lies inside another writable one, by its own location and not by its link target."""
         place = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
-        return any(path != one and is_within(place, [os.path.realpath(one)]) for one in self.writes)
+        return any(path != written and is_within(place, [os.path.realpath(written)]) for written in self.writes)
 
     def _is_broad(self, path: str) -> bool:
         """Tell whether a folder has much other content."""
@@ -216,7 +216,7 @@ def _find_root(path: str) -> str:
     if os.path.basename(folder) == "shims":  # of pyenv, asdf, mise, which find the program below the parent
         return parent
     is_prefix = os.path.basename(folder) == "bin" and any(
-        os.path.exists(os.path.join(parent, one)) for one in _PREFIX_CONTENTS
+        os.path.exists(os.path.join(parent, name)) for name in _PREFIX_CONTENTS
     )
     return parent if is_prefix else folder
 

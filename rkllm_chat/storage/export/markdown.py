@@ -69,7 +69,7 @@ def _render_part(part: TurnPart, words: Words) -> str:
 
 def _name_media(media: Iterable[Media], words: Words) -> list[str]:
     """Return a line about each picture, sound or file, which the document does not contain."""
-    return [f"*{_escape(sanitize_line(one.name))}: {_escape(describe_media(one, words))}*" for one in media]
+    return [f"*{_escape(sanitize_line(medium.name))}: {_escape(describe_media(medium, words))}*" for medium in media]
 
 
 def _quote(text: str) -> str:

@@ -87,7 +87,7 @@ def break_words(text: str, width: int) -> list[str]:
             lines.append(line[:end])
             line = line[end:]
         line.append(piece)
-    return [render_line(one) for one in (*lines, line)]
+    return [render_line(cells) for cells in (*lines, line)]
 
 
 def wrap_text(text: str, width: int) -> list[str]:

@@ -101,7 +101,9 @@ async def edit_turn(app: App, _argument: str, emit: Emit) -> None:
     The last turn is removed; its pictures are attached again.
     """
     message = remove_last_turn(app)
-    app.attachments += [Attachment(one.name, one.media_type, one.size_bytes, "", (one,)) for one in message.media]
+    app.attachments += [
+        Attachment(medium.name, medium.media_type, medium.size_bytes, "", (medium,)) for medium in message.media
+    ]
     await emit(Draft(escape_message(message.text)))
 
 
@@ -244,7 +246,9 @@ def _measure_beginning(app: App) -> list[tuple[str, int]]:
         parts.append((words("context.instructions"), tokens))
     if not catalogue.is_full:
         instructions = render_prompt_instructions(chat, chat.find_instructions())
-        listed = replace(catalogue, sections=tuple(one for one in catalogue.sections if one not in instructions))
+        listed = replace(
+            catalogue, sections=tuple(section for section in catalogue.sections if section not in instructions)
+        )
         return [*parts, (words("context.catalogue"), count(listed) - plain)]
     tools = app.toolbox.tools
     for server in dict.fromkeys(tool.server for tool in tools):
@@ -258,8 +262,8 @@ def describe_cache(usages: Sequence[Usage], words: Words) -> Event:
     if not usages:
         return Notice(words("cache.none"))
     head = tuple(words(f"cache.{key}") for key in ("reply", "prompt", "reused", "new", "time"))
-    counts = [(one.prompt_tokens, one.reused_tokens, one.prefilled_tokens) for one in usages]
-    times = [format_seconds(one.prefill_s) for one in usages]
+    counts = [(usage.prompt_tokens, usage.reused_tokens, usage.prefilled_tokens) for usage in usages]
+    times = [format_seconds(usage.prefill_s) for usage in usages]
     rows = [(str(number), *map(format_tokens, counts[number - 1]), time) for number, time in enumerate(times, 1)]
     return Table(head, tuple(rows[-_MAX_PROMPTS:]))
 

@@ -65,7 +65,7 @@ def _qualify(app: App, pattern: str) -> str:
         return pattern
     server, separator, _ = pattern.partition(SEPARATOR)
     if separator:
-        found = [needs_acceptance(one) for one in app.settings.servers if fnmatchcase(one.name, server)]
+        found = [needs_acceptance(config) for config in app.settings.servers if fnmatchcase(config.name, server)]
     else:
         found = [tool.of_folder for tool in find_matching(pattern, app.toolbox.toolbox.tools)]
     return OF_FOLDER + pattern if found and all(found) else pattern
@@ -136,7 +136,8 @@ def change_rule(app: App, action: str, pattern: str) -> None:
     """Add or delete a rule, here and in the stored rules. Raises UsageError if there is none to delete."""
     policy = app.settings.policy
     allow, deny, session = (
-        tuple(one for one in rules if one != pattern) for rules in (policy.allow, policy.deny, app.chat.session_allowed)
+        tuple(rule for rule in rules if rule != pattern)
+        for rules in (policy.allow, policy.deny, app.chat.session_allowed)
     )
     if action == "forget" and (allow, deny, session) == (policy.allow, policy.deny, app.chat.session_allowed):
         raise UsageError(f'There is no rule "{pattern}".', "/permissions lists the rules.")
@@ -164,7 +165,7 @@ def _check_pattern(app: App, pattern: str) -> None:
         return
     server, separator, _ = pattern.removeprefix(OF_FOLDER).partition(SEPARATOR)
     is_open = any(tool.server == server for tool in tools)
-    if separator and not is_open and any(one.name == server for one in app.settings.servers):
+    if separator and not is_open and any(config.name == server for config in app.settings.servers):
         return
     near = ", ".join(similar_names(pattern, tools))
     raise UsageError(f'There is no tool "{pattern}".', f"Did you mean {near}?" if near else "/tools lists the tools.")

@@ -51,21 +51,24 @@ async def show_resources(app: App, argument: str, emit: Emit) -> None:
         await _RESOURCE_ACTIONS[action](app, uri.strip(), emit)
         return
     found: list[tuple[str, str, str, Any]] = [
-        (server, str(one.uri), str(one.size or ""), one)
-        for server, one in await servers.list_resources(argument or None)
+        (server, str(resource.uri), str(resource.size or ""), resource)
+        for server, resource in await servers.list_resources(argument or None)
     ]
-    found += [(server, one.uri_template, "", one) for server, one in await servers.list_templates(argument or None)]
+    found += [
+        (server, template.uri_template, "", template)
+        for server, template in await servers.list_templates(argument or None)
+    ]
     rows = [
-        (server, uri, one.title or one.description or one.name, one.mime_type or "", size)
-        for server, uri, size, one in found
-        if is_for_user(one)
+        (server, uri, entry.title or entry.description or entry.name, entry.mime_type or "", size)
+        for server, uri, size, entry in found
+        if is_for_user(entry)
     ]
     await emit(Table((), tuple(rows)) if rows else Notice(app.words("resources.none")))
 
 
 async def suggest_resources(app: App, _typed: str) -> Sequence[str]:
     """Return the URIs of all resources."""
-    return [str(one.uri) for _, one in await app.servers.list_resources()]
+    return [str(resource.uri) for _, resource in await app.servers.list_resources()]
 
 
 async def _watch_resource(app: App, argument: str, emit: Emit) -> None:
@@ -113,15 +116,17 @@ async def _suggest_prompt(app: App, typed: str) -> Sequence[str]:
     name, blank, rest = typed.partition(" ")
     prompts = await _servers_of(app).list_prompts()
     if not blank:
-        return [one.name for _, one in prompts]
-    matches = [(server, one) for server, one in prompts if one.name == name]
+        return [prompt.name for _, prompt in prompts]
+    matches = [(server, prompt) for server, prompt in prompts if prompt.name == name]
     if not matches:
         return []
     server, prompt = matches[0]
     key, equals, value = rest.rpartition(" ")[2].partition("=")
     if not equals:
-        return [f"{one.name}=" for one in prompt.arguments or []]
-    return [f"{key}={shlex.quote(one)}" for one in await complete_argument(app, server, name, key, value, {})]
+        return [f"{parameter.name}=" for parameter in prompt.arguments or []]
+    return [
+        f"{key}={shlex.quote(completed)}" for completed in await complete_argument(app, server, name, key, value, {})
+    ]
 
 
 @command(
@@ -139,7 +144,7 @@ async def send_prompt(app: App, argument: str, emit: Emit) -> None:
     prompts = await _servers_of(app).list_prompts()
     is_server = argument in _servers_of(app).connections and argument not in (prompt.name for _, prompt in prompts)
     if not argument or is_server:
-        await emit(_list_prompts([one for one in prompts if argument in ("", one[0])], app.words))
+        await emit(_list_prompts([pair for pair in prompts if argument in ("", pair[0])], app.words))
         return
     try:
         name, *words = shlex.split(argument)
@@ -196,7 +201,9 @@ async def _find_server_prompt(app: App, name: str) -> Command | None:
     server, colon, prompt_name = name.partition(":")
     if not colon or server not in app.servers.connections:
         return None
-    prompt = next((one for _, one in await app.servers.list_prompts(server) if one.name == prompt_name), None)
+    prompt = next(
+        (candidate for _, candidate in await app.servers.list_prompts(server) if candidate.name == prompt_name), None
+    )
     if prompt is None:
         return None
     qualified = shlex.quote(f"{server}__{prompt_name}")
@@ -214,7 +221,7 @@ async def _find_server_prompt(app: App, name: str) -> Command | None:
 async def _list_server_prompts(app: App) -> Mapping[str, str]:
     """Return the prompts of all servers as commands."""
     prompts = await app.servers.list_prompts()
-    named = {f"/{server}:{one.name}": one.title or one.description or "" for server, one in prompts}
+    named = {f"/{server}:{prompt.name}": prompt.title or prompt.description or "" for server, prompt in prompts}
     return {name: sanitize_line(about) for name, about in named.items() if name.isprintable() and " " not in name}
 
 
@@ -228,17 +235,17 @@ async def _find_prompt(app: App, name: str) -> tuple[str, Prompt]:
         UsageError: The name is unknown or ambiguous.
     """
     prompts = await _servers_of(app).list_prompts()
-    matches = [(server, one) for server, one in prompts if name in (one.name, f"{server}__{one.name}")]
+    matches = [(server, prompt) for server, prompt in prompts if name in (prompt.name, f"{server}__{prompt.name}")]
     if len(matches) == 1:
         return matches[0]
-    listed = ", ".join(f"{server}__{one.name}" for server, one in matches or prompts)
+    listed = ", ".join(f"{server}__{prompt.name}" for server, prompt in matches or prompts)
     what = f'Several servers have a prompt "{name}".' if matches else f'There is no prompt "{name}".'
     raise UsageError(what, f"Available prompts: {listed}." if listed else "")
 
 
 def _parse_arguments(prompt: Prompt, words: Sequence[str]) -> dict[str, str]:
     """Parse `name=value` words. Raises UsageError for unknown or repeated arguments."""
-    known = [one.name for one in prompt.arguments or []]
+    known = [parameter.name for parameter in prompt.arguments or []]
     hint = f"Its arguments: {', '.join(known)}." if known else "It has no arguments."
     arguments = parse_words(words, hint)
     if unknown := next((name for name in arguments if name not in known), None):

@@ -187,7 +187,9 @@ async def _switch_server(is_on: bool, app: App, rest: str, emit: Emit) -> None:
         _acknowledge_edit(app)
         await emit(Notice(app.words("set.saved", name=name, path=server.source)))
     servers = app.settings.servers
-    await app.apply_servers(tuple(replace(one, enabled=is_on) if one.name == name else one for one in servers))
+    await app.apply_servers(
+        tuple(replace(config, enabled=is_on) if config.name == name else config for config in servers)
+    )
     await _list_servers(app, "", emit)
 
 
@@ -203,7 +205,9 @@ async def _pick_servers(app: App, frontend: SwitchFrontend, emit: Emit) -> None:
     if switched:
         app.server_approval.forget_declined()
         servers = app.settings.servers
-        await app.apply_servers(tuple(replace(one, enabled=one.enabled ^ (one.name in switched)) for one in servers))
+        await app.apply_servers(
+            tuple(replace(config, enabled=config.enabled ^ (config.name in switched)) for config in servers)
+        )
     await _list_servers(app, "", emit)
 
 

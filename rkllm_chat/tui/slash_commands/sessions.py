@@ -47,7 +47,7 @@ async def show_sessions(app: App, argument: str, emit: Emit) -> None:
         await emit(Notice(words("commands.no_such_sessions" if argument else "commands.no_sessions")))
         return
     head = tuple(words(f"sessions.{name}") for name in ("name", "when", "title", "turns", "model", "folder"))
-    await emit(Table(head, tuple(_row_of(one, app.sessions.name) for one in summaries)))
+    await emit(Table(head, tuple(_row_of(summary, app.sessions.name) for summary in summaries)))
 
 
 def _row_of(session: SessionSummary, current: str) -> tuple[str, ...]:

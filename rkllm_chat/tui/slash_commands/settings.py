@@ -80,7 +80,7 @@ async def change_settings(app: App, argument: str, emit: Emit) -> None:
 async def _list_settings(app: App, group: str, emit: Emit) -> None:
     """List the settings of a group; without one, those that are not built in, and the groups."""
     plain = Settings()
-    keys = KEYS.get(group) or [one for one in TABLE_OF if _read_current(app.settings, one) != _read_current(plain, one)]
+    keys = KEYS.get(group) or [key for key in TABLE_OF if _read_current(app.settings, key) != _read_current(plain, key)]
     if keys:
         await emit(Table((), tuple(_row_of(app, key) for key in keys)))
     if not group:
