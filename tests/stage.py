@@ -127,7 +127,8 @@ def join_texts(events: Iterable[AnyEvent]) -> list[AnyEvent]:
     joined: list[AnyEvent] = []
     for event in events:
         last = joined[-1] if joined else None
-        if isinstance(event, Text | Thought | InventedResult) and isinstance(last, type(event)):
+        is_report = isinstance(last, Text) and last.is_report
+        if isinstance(event, Text | Thought | InventedResult) and isinstance(last, type(event)) and not is_report:
             joined[-1] = replace(event, text=last.text + event.text)
         else:
             joined.append(event)

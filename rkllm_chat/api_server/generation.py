@@ -160,11 +160,13 @@ class _HeldReply:
 
     Attributes:
         may_be_discarded: A call of the reply may be one that was already answered.
+        report: The program's line on the calls of the turn, before the text.
         text: Text that is held.
         calls: Calls that are held.
     """
 
     may_be_discarded: bool
+    report: str = ""
     text: str = ""
     calls: list[ClientCall] = field(default_factory=list[ClientCall])
 
@@ -173,12 +175,18 @@ class _HeldReply:
         if self.may_be_discarded and len(self.text) <= _MAX_HELD_CHARACTERS:
             return ""
         self.may_be_discarded = self.may_be_discarded and not self.text
-        text, self.text = self.text, ""
+        return self.take_text()
+
+    def take_text(self) -> str:
+        """Return all text that the client does not have yet."""
+        if not self.text:  # the report waits for the words behind it
+            return ""
+        text, self.report, self.text = self.report + self.text, "", ""
         return text
 
     def discard(self) -> None:
         """Forget the reply; an answer without calls follows."""
-        self.text, self.may_be_discarded = "", False
+        self.report, self.text, self.may_be_discarded = "", "", False
         self.calls.clear()
 
 
@@ -336,7 +344,7 @@ class ReplyGenerator:
                         break
         except LimitReachedError:
             pass
-        for shown in self._show(held.text):
+        for shown in self._show(held.take_text()):
             yield shown
         for call in held.calls:
             yield ReplyCall(call)
@@ -349,6 +357,8 @@ class ReplyGenerator:
                 return
             event = Text(event.raw)  # without tools, a call is only text
         match event:
+            case Text(text, is_report=True):
+                held.report = text if self._request.reply_schema is None else ""
             case Text(text):
                 held.text += self._trimmer.feed(text)
             case CallFound(call):

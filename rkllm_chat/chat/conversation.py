@@ -213,6 +213,11 @@ class Conversation:
         return replace(settings.generation, **own) if own else settings.generation
 
     @property
+    def can_ask(self) -> bool:
+        """Whether somebody can be asked about a call."""
+        return self.approve is not decline_all
+
+    @property
     def visible_messages(self) -> list[Message]:
         """The part of the history that is visible to the model."""
         return [*self.history[: self.retained_count], *self.history[self.first_shown :]]

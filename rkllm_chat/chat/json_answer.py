@@ -52,6 +52,8 @@ async def correct_answer(
 
     async def hold(event: Event) -> None:
         match event:
+            case Text(_, is_report=True):  # it is no part of the value
+                pass
             case Text(part):
                 parts.append(part)
             case TurnEnded():

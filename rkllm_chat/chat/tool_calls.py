@@ -39,7 +39,7 @@ from ..core.events import (
 )
 from ..core.i18n import Words
 from ..core.messages import DeclineReason, Message, Status, Tool, ToolCall, ToolResult
-from ..core.protocols import CallPosition, Decline, RunEdited, Toolbox, decline_all
+from ..core.protocols import CallPosition, Decline, RunEdited, Toolbox
 from ..prompt.budget import find_last_turn
 from .builtin_tools import BUILTIN_TOOLS, find_last_handle_number
 from .context import compute_result_budget, make_call_toolbox
@@ -48,7 +48,7 @@ from .event_stream import Emit
 from .result_budget import ResultBudget
 from .value_rules import ValueRules, drop_placeholders, may_write
 
-_Verdict = Literal["run", "refused", "spent", "declined", "stopped"]
+_Verdict = Literal["run", "refused", "spent", "declined", "unpermitted", "repeated", "stopped"]
 _REASONS: dict[str, DeclineReason] = {
     "declined": "user",
     "declined_because": "user",
@@ -57,6 +57,7 @@ _REASONS: dict[str, DeclineReason] = {
     "repeated": "repeated",
     "held": "withheld",
     "missing": "missing",
+    "unpermitted": "permission",
 }
 """Key of the sentence that tells the model of a call that was not run -> why it was declined."""
 
@@ -253,12 +254,14 @@ class ReplyCalls:
         found: The calls.
         is_stopped: The user ended the turn when asked about a call.
         missing: Arguments of a call that may change something, whose values stand nowhere; nobody was there to ask.
+        lacks_permission: A call needs a permission, and nobody was there to ask; the model is not left to explain it.
     """
 
     def __init__(self, chat: Conversation, state: TurnState, starts_early: bool) -> None:
         self.found: list[CallFound | CallUnreadable] = []
         self.is_stopped = False
         self.missing: list[str] = []
+        self.lacks_permission = False
         self._chat, self._state, self._starts_early = chat, state, starts_early
         self._rules = ValueRules(chat)
         self._running = RunningCalls()
@@ -310,7 +313,7 @@ class ReplyCalls:
         fingerprint, state = run.fingerprint, self._state
         if not state.was_made(fingerprint) or _only_reads(run.tool) or not self._rules.hold_for(run.tool):
             return False
-        is_told = not state.find_writes_since(fingerprint) if run.tool.read_only else self._chat.approve is decline_all
+        is_told = not state.find_writes_since(fingerprint) if run.tool.read_only else not self._chat.can_ask
         return is_told or state.is_unchanged(fingerprint)
 
     async def offer(
@@ -435,11 +438,12 @@ class ReplyCalls:
         if (is_again and _only_reads(run.tool) and state.is_unchanged(run.fingerprint)) or self._is_settled(run):
             return self._refuse(call, run.tool, "repeated")
         missing = [] if run.fingerprint in self._accepted else self._rules.list_missing(run.tool, call.arguments)
-        if missing and self._chat.approve is decline_all and self._decide(run.tool) in ("run", "ask"):
+        if missing and not self._chat.can_ask and self._decide(run.tool) in ("run", "ask"):
             self.missing += missing
             return self._refuse(call, run.tool, "missing", names=", ".join(missing))
         must_ask = bool(missing) or (is_again and not run.tool.read_only)
         verdict = await self._ask(run, position, must_ask)
+        self.lacks_permission = self.lacks_permission or (verdict == "unpermitted" and self._rules.hold_for(run.tool))
         if verdict != "stopped":
             state.record_call(run.fingerprint, _only_reads(run.tool), may_write(run.tool))
         match verdict:
@@ -486,6 +490,8 @@ class ReplyCalls:
             return "refused"
         if decision != "ask" and not (decision == "run" and must_ask):
             return decision
+        if not self._chat.can_ask:
+            return "unpermitted" if decision == "ask" else "repeated"
         match await self._chat.approve(tool, run.call.arguments, position):
             case "session":
                 self._chat.allow_in_session(tool)

@@ -32,7 +32,7 @@ from ..core.events import (
     Usage,
     WritingCall,
 )
-from ..core.messages import EMPTY_REPLY, Message, ReplyKind, Tool, ToolCall
+from ..core.messages import EMPTY_REPLY, Message, ReplyKind, Tool, ToolCall, ToolResult
 from ..prompt.budget import MAX_TOKEN_LENGTH, find_last_turn
 from ..storage.session_records import End, TurnFinished
 from .context import (
@@ -51,6 +51,7 @@ from .context import (
 )
 from .conversation import Conversation
 from .event_stream import Emit, stream_events
+from .program_answers import ask_for_values, choose_last_result, describe_changes, describe_last_result, has_result
 from .reply_stream import ReplyStream
 from .tool_calls import ReplyCalls, TurnState
 from .value_rules import ValueRules
@@ -156,7 +157,9 @@ class Turn:
         if calls.is_stopped:
             return "stopped"
         if calls.missing:
-            return await self._ask_back(calls.missing, emit)
+            return await self._say(ask_for_values(chat, calls.missing), self._report_changes(emit))
+        if calls.lacks_permission:
+            return "answer" if has_result(chat) else await self._say(describe_changes(chat), emit)
         self._unrun = "".join(call.raw for call in calls.found if isinstance(call, CallUnreadable))
         if self._state.gave_up:
             return "answer" if chat.toolbox.tools or not chat.is_served else "steps"
@@ -168,7 +171,7 @@ class Turn:
         kind: ReplyKind = ""
         is_complete = False
         try:
-            await self._send(reply, "chat", emit)
+            await self._send(reply, "chat", self._report_changes(emit))
             is_complete = True
             if void := calls.find_void():
                 kind = "discarded"
@@ -255,14 +258,24 @@ class Turn:
         self._chat.usages.append(usage)
         self._usage.append(usage)
 
-    async def _ask_back(self, missing: Sequence[str], emit: Emit) -> Reason:
-        """Ask the user for what a call needs that may change something; nobody was there to approve it as it is."""
-        chat, self._answered_by = self._chat, "result"
-        *others, last = dict.fromkeys(missing)
-        names = chat.words("chat.joined", names=", ".join(others), last=last) if others else last
-        text = chat.words("chat.ask_back", names=names.replace("_", " "))
+    def _report_changes(self, emit: Emit, shown: ToolResult | None = None) -> Emit:
+        """Return an `emit` that puts the program's line on what calls changed before the first words of an answer."""
+        report = describe_changes(self._chat, shown)
+
+        async def emit_behind_report(event: Event) -> None:
+            nonlocal report
+            if report and isinstance(event, Text):
+                line, report = report, ""
+                await emit(Text(f"{line}\n\n", is_report=True))
+            await emit(event)
+
+        return emit_behind_report if report else emit
+
+    async def _say(self, text: str, emit: Emit) -> Reason:
+        """Answer with a text of the program."""
+        self._answered_by = "result"
         await emit(Text(text))
-        chat.history.append(Message("assistant", text, reply_kind="forced"))
+        self._chat.history.append(Message("assistant", text, reply_kind="forced"))
         return "answered"
 
     async def _answer(self, emit: Emit) -> Reason:
@@ -272,26 +285,22 @@ class Turn:
             reply = ReplyStream(make_reply_scanner(self._chat), lambda _call: None)
             kind: ReplyKind = "forced"
             try:
-                await self._send(reply, form, partial(_emit_unless_call, emit))
+                await self._send(reply, form, partial(_emit_unless_call, self._report_changes(emit)))
                 kind = "forced" if reply.has_text else "discarded"
             finally:
                 self._keep(reply, kind)
             if reply.has_text:
                 return reply.usage.end_reason
-        self._answered_by = "result"
         return await self._answer_with_result(emit)
 
     async def _answer_with_result(self, emit: Emit) -> Reason:
         """Show the last completed result of the turn as its answer, or else what there is, as no answer."""
-        chat = self._chat
-        turn = chat.history[find_last_turn(chat.history) :]
-        results = [message.result for message in turn if message.result]
-        completed = [result for result in results if result.status == "completed" and result.server]
-        if shown := (completed or results)[-1:]:
-            heading = chat.words("chat.last_result" if completed else "chat.last_failure", tool=shown[0].tool)
-            await emit(Text(f"{heading}\n{shown[0].text}"))
+        chat, self._answered_by = self._chat, "result"
+        if shown := choose_last_result(chat):
+            heading = describe_last_result(chat, shown)
+            await self._report_changes(emit, shown)(Text(f"{heading}\n{shown.text}"))
             chat.history.append(Message("assistant", heading, reply_kind="forced"))
-            return "answered" if completed else "steps"
+            return "answered" if has_result(chat) else "steps"
         await emit(Text(self._unrun or EMPTY_REPLY))
         await emit(Notice(chat.words("chat.gave_up")))
         return "length" if self._usage[-1].hit_limit else "steps"

@@ -22,7 +22,6 @@ from typing import Any
 from ..calls.schema.resolve import properties_of, required_of
 from ..core.events import ReplyDiscarded
 from ..core.messages import Message, Tool, ToolResult
-from ..core.protocols import decline_all
 from ..prompt.budget import find_last_turn
 from ..prompt.compose import is_correction
 from ..prompt.tool_ranking import CJK_RUN, STOP_WORDS, extract_terms
@@ -111,7 +110,7 @@ class ValueRules:
         if not self.hold_for(tool):
             return None
         reason = _find_reason(tool, arguments, self._evidence, self._chat.profile.forces_calls)
-        if not reason or (reason == "unasked" and self._chat.approve is not decline_all):
+        if not reason or (reason == "unasked" and self._chat.can_ask):
             return None
         values = ", ".join(map(str, arguments.values()))
         return ReplyDiscarded(reason=reason, values=f"{tool.name}: {values}" if values else tool.name)

@@ -153,6 +153,8 @@ def _clean(event: Event, folder: str, secrets: Redactor) -> Event:
 
     Media that are not saved in a folder have no path, as they are removed soon.
     """
+    if isinstance(event, Text) and event.is_report:
+        return replace(event, text=secrets.redact_all(event.text))
     if not isinstance(event, ToolFinished):
         return event
     result = event.result
@@ -203,7 +205,7 @@ def _explain_decline(app: App, result: ToolResult) -> str:
             return words("ask.missing", tool=tool.full_name)
         case "limit":
             return words("ask.spent", tool=tool.full_name, calls=policy.max_calls)
-        case "user" | "rule":
+        case "user" | "rule" | "permission":
             rules = [pattern for pattern in policy.deny if decide_call(tool, Policy(deny=(pattern,))) == "refuse"]
             if rules:
                 return words("ask.denied", tool=tool.full_name, rule=rules[0])
@@ -294,8 +296,18 @@ def _describe(answer: Answer) -> dict[str, Any]:
         "text": answer.text,
         "answered_by": answer.end.answered_by,
         "calls": [_describe_call(result) for result in answer.results],
-        "suggested_calls": [{"tool": call.name, "arguments": call.arguments} for call in answer.suggested],
+        "suggested_calls": [*_list_suggested(answer)],
     }
+
+
+def _list_suggested(answer: Answer) -> Iterator[dict[str, Any]]:
+    """Yield the calls that the answer describes, and those that lack a permission, with what allows them."""
+    for call in answer.suggested:
+        yield {"tool": call.name, "arguments": call.arguments}
+    for result in answer.results:
+        if result.decline_reason == "permission":
+            tool = Tool(result.tool, server=result.server)
+            yield {"tool": tool.full_name, "arguments": result.arguments, "allow": exact_pattern(tool)}
 
 
 def _describe_call(result: ToolResult) -> dict[str, Any]:

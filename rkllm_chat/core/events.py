@@ -58,9 +58,15 @@ class Usage:
 
 @dataclass(frozen=True)
 class Text:
-    """A chunk of the answer, to be shown immediately."""
+    """A chunk of the answer, to be shown immediately.
+
+    Attributes:
+        text: The chunk.
+        is_report: It is the program's line on the calls of the turn, before the words of the model.
+    """
 
     text: str
+    is_report: bool = False
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 Role = Literal["system", "user", "assistant", "tool"]
 ReplyKind = Literal["", "forced", "discarded"]
 Status = Literal["completed", "failed", "declined", "stopped"]
-DeclineReason = Literal["", "user", "rule", "limit", "repeated", "withheld", "missing"]
+DeclineReason = Literal["", "user", "rule", "limit", "repeated", "withheld", "missing", "permission"]
 """Why a call was declined: by the user, a rule of the policy, its limit of calls, or since it was made before in the
-turn, or its tool is not accepted yet."""
+turn, its tool is not accepted yet, its values stand nowhere, or it needs a permission and nobody could be asked."""
 MediaKind = Literal["image", "audio", "file"]
 """What a medium is to a model; a "file" is other binary data of a tool, which no model reads and the user can save."""
 
@@ -206,7 +206,7 @@ class Attachment:
     media: tuple[Media, ...] = ()
 
 
-_OPTIONAL = ("hint", "media", "reply_kind", "decline_reason")
+_OPTIONAL = ("hint", "media", "reply_kind", "decline_reason", "is_report")
 
 
 def to_table(record: DataclassInstance) -> dict[str, Any]:

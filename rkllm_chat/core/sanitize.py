@@ -7,12 +7,15 @@ Text of a model, a tool or a server passes through `sanitize_for_terminal` befor
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
+from typing import Any
 
 MAX_LINE_LENGTH = 300
+_MAX_ARGUMENTS_LENGTH = 60
 _BIDI = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
 
 # C0 except tab and newline, DEL, C1 (terminals read 0x9b as ESC [), bidirectional marks, lone surrogates.
@@ -123,6 +126,12 @@ def truncate(text: str, max_length: int) -> str:
 def shorten_line(text: str, max_length: int = MAX_LINE_LENGTH) -> str:
     """Return `sanitize_line(text)` with at most `max_length` characters, without reading all of a long text."""
     return truncate(sanitize_line(text[: 4 * max_length]), max_length)
+
+
+def summarize_arguments(arguments: Mapping[str, Any]) -> str:
+    """Return the arguments of a call as a short line such as `place="Tokyo"`."""
+    parts = (f"{name}={json.dumps(value, ensure_ascii=False, default=str)}" for name, value in arguments.items())
+    return shorten_line(", ".join(parts), _MAX_ARGUMENTS_LENGTH)
 
 
 def escape_line_visibly(text: str) -> str:

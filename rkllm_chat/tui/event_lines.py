@@ -5,12 +5,11 @@ All text is sanitized for the terminal.
 
 from __future__ import annotations
 
-import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from io import TextIOWrapper
-from typing import IO, Any, TextIO
+from typing import IO, TextIO
 
 from ..core.ascii_fallback import ASCII_FALLBACK
 from ..core.events import (
@@ -31,13 +30,12 @@ from ..core.events import (
 )
 from ..core.i18n import Words
 from ..core.messages import ToolResult
-from ..core.sanitize import MAX_LINE_LENGTH, sanitize_for_terminal, sanitize_line, shorten_line, truncate
+from ..core.sanitize import MAX_LINE_LENGTH, sanitize_for_terminal, sanitize_line, summarize_arguments, truncate
 from .theme import Theme
 
 ANSWER_MARK = "◆ "
 DIM, PLAIN = "\x1b[2m", "\x1b[0m"
 _ONLY_ERRORS = Theme(error="error")
-_MAX_ARGUMENTS_LENGTH = 60
 _MAX_USER_LINES = 40
 GAP, _MIN_CELL = "  ", 16
 _RESOURCE_READ = ("", "read_resource", "completed")  # server, tool and status of its result
@@ -219,9 +217,3 @@ def _stack_row(row: Sequence[str], widths: Sequence[int], width: int) -> list[st
     else:
         first, *rest = wrap_text(GAP.join(filter(str.strip, cells)), room)
     return [first, *(f"{GAP}{line}" for line in [*rest, *wrap_text("" if last == "-" else last, room)] if line)]
-
-
-def summarize_arguments(arguments: Mapping[str, Any]) -> str:
-    """Return the arguments as a short line such as `place="Tokyo"`."""
-    parts = (f"{name}={json.dumps(value, ensure_ascii=False, default=str)}" for name, value in arguments.items())
-    return shorten_line(", ".join(parts), _MAX_ARGUMENTS_LENGTH)

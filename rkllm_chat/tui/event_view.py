@@ -106,7 +106,7 @@ class EventView:
         if not (self._is_busy and isinstance(event, Notice)):
             self._state = None
         match event:
-            case Text(text):
+            case Text(text, is_report=False):  # a report says what the lines of the calls above show
                 self._add_answer(text)
             case Thought(text):
                 self._add_thought(text)

@@ -17,9 +17,15 @@ from ..chat.attachments import unescape_mentions
 from ..core.events import Copied, Draft, Event, NoticeLevel, Shown
 from ..core.i18n import Words
 from ..core.messages import Media
-from ..core.sanitize import escape_line_visibly, escape_visibly, sanitize_for_terminal, sanitize_line
+from ..core.sanitize import (
+    escape_line_visibly,
+    escape_visibly,
+    sanitize_for_terminal,
+    sanitize_line,
+    summarize_arguments,
+)
 from .approval_prompt import CallLine, TerminalFrontend
-from .event_lines import format_table, summarize_arguments
+from .event_lines import format_table
 from .event_view import EventView
 from .input_line import PROMPT, Question
 from .key_table import make_key_table

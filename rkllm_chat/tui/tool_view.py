@@ -11,8 +11,8 @@ from pathlib import Path
 from ..core.events import ToolFinished, ToolProgress, ToolStarted
 from ..core.i18n import Words
 from ..core.messages import ToolResult
-from ..core.sanitize import MAX_LINE_LENGTH, sanitize_for_terminal, sanitize_line, truncate
-from .event_lines import describe_event, summarize_arguments
+from ..core.sanitize import MAX_LINE_LENGTH, sanitize_for_terminal, sanitize_line, summarize_arguments, truncate
+from .event_lines import describe_event
 from .file_changes import FileChange, find_change
 from .markdown.cells import break_words, cut_text
 from .status_line import format_seconds, progress_bar

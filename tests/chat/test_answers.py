@@ -59,10 +59,11 @@ def open_harbour(replies: Sequence[str | ScriptedReply], **chosen: Any) -> tuple
 
 
 def read_answer(events: Sequence[Event]) -> tuple[str, str, str]:
-    """Text, reason, and who wrote it."""
+    """Text without the program's line on what was called, reason, and who wrote it."""
     answer = Answer()
     for event in events:
-        answer.add(event)
+        if not (isinstance(event, Text) and event.is_report):
+            answer.add(event)
     return answer.text, answer.end.reason, answer.end.answered_by
 
 

@@ -17,7 +17,7 @@ from rkllm_chat.chat.value_rules import REASONS
 from rkllm_chat.config.named_settings import make_settings
 from rkllm_chat.config.policy import Policy
 from rkllm_chat.core import i18n
-from rkllm_chat.core.events import Event, ReplyDiscarded
+from rkllm_chat.core.events import Event, ReplyDiscarded, Text
 from rkllm_chat.core.messages import Tool
 from rkllm_chat.core.protocols import ApprovalCallback, CallPosition, Consent, decline_all
 from rkllm_chat.tui.event_lines import describe_event
@@ -91,9 +91,11 @@ def open_office(
 
 
 def read(events: Sequence[Event]) -> Answer:
+    """What the model said, without the program's line on what it called."""
     answer = Answer()
     for event in events:
-        answer.add(event)
+        if not (isinstance(event, Text) and event.is_report):
+            answer.add(event)
     return answer
 
 

@@ -44,7 +44,7 @@ def test_text_goes_to_standard_output_and_tool_lines_to_standard_error(
 ) -> None:
     model = script("I look. " + call_text("act"), "Done.\n")
     done = program("-p", "Act!", "--model", model, *acting)
-    assert done.stdout == "I look.\nDone.\n"
+    assert done.stdout == "I look.\n[Called chaos__act: act is done]\n\nDone.\n"
     assert done.stderr.splitlines() == [
         "[MCP: Detected 1 tool call]",
         "[MCP: Calling tool 'act']",
@@ -122,6 +122,36 @@ def test_a_call_that_needs_approval_runs_only_when_it_is_allowed(
     ]
     assert len(calls) == (status == "completed")
     assert bool(result["notices"]) == (status == "declined")
+    if status == "declined":  # the model, which would say that it is done, is not asked
+        needed = "Allow it with --allow chaos__act, or in [policy] of the configuration."
+        assert result["text"] == f"Not called, as it needs your permission: chaos__act. {needed}"
+        assert result["suggested_calls"] == [{"tool": "chaos__act", "arguments": {}, "allow": "chaos__act"}]
+    assert result["answered_by"] == ("result" if status == "declined" else "model")
+
+
+@pytest.mark.parametrize(
+    ("question", "line"),
+    [
+        ("Act!", "[Called chaos__act: act is done]"),
+        ("実行してください。", "[chaos__act を呼び出しました: act is done]"),
+        ("请执行。", "[已调用 chaos__act：act is done]"),
+    ],
+)
+def test_an_answer_behind_a_change_begins_with_what_was_called(
+    question: str, line: str, program: Run, script: Script, acting: tuple[str, ...]
+) -> None:
+    """Models say that it was something else; a JSON value, and a read, have no such line."""
+    model = script(call_text("act"), "The file was deleted.")
+    options = ("-p", question, "--model", model, *acting, "--output-format")
+    text = json.loads(program(*options, "json").stdout)["result"]["text"]
+    assert text == f"{line}\n\nThe file was deleted."
+    events = [json.loads(one) for one in program(*options, "stream-json").stdout.splitlines()]
+    said = [event for event in events if event["type"] == "text"]
+    assert said[0] == {"type": "text", "text": f"{line}\n\n", "is_report": True}
+    assert "".join(event["text"] for event in said) == text
+    value = script(call_text("act"), "5", "5")
+    done = program("-p", question, "--model", value, *acting, "--json-schema", '{"type": "integer"}')
+    assert done.stdout == "5\n"
 
 
 @pytest.mark.parametrize(
@@ -217,7 +247,7 @@ def test_without_a_writable_home_the_turn_still_works(
     command = [*PROGRAM, "-p", "x", "--model", script(call_text("act"), "Done."), *acting]
     homeless = {**environment, "HOME": "/proc/no/such/home"}
     done = fork_server.run(command, text=True, env=homeless, cwd=folder)
-    assert (done.returncode, done.stdout) == (0, "Done.\n")
+    assert (done.returncode, done.stdout) == (0, "[Called chaos__act: act is done]\n\nDone.\n")
     assert "[MCP: Tool 'act' completed]" in done.stderr
 
 
@@ -285,7 +315,7 @@ def test_a_quiet_answer_that_is_held_is_all_that_is_printed(
 ) -> None:
     model = script("I look. " + call_text("act"), "Done.\n")
     done = program("-p", "Act!", "--model", model, *acting, "--quiet", "--no-stream")
-    assert (done.stdout, done.stderr) == ("I look.\nDone.\n", "")
+    assert (done.stdout, done.stderr) == ("I look.\n[Called chaos__act: act is done]\n\nDone.\n", "")
 
 
 @pytest.mark.slow

@@ -201,9 +201,15 @@ def test_a_name_of_several_servers_cannot_be_allowed(
     screen.enter("/permissions allow one__send", "one__send")
 
 
-@pytest.mark.parametrize(("name", "count"), [("evil__board__send", 0), ("board__send", 1)])
+@pytest.mark.parametrize(
+    ("name", "count", "said"),
+    [
+        ("evil__board__send", 0, "Not called, as it needs your permission: evil__board__send. Allow it with --allow "),
+        ("board__send", 1, "[Called board__send: recorded]\n\nSo."),
+    ],
+)
 def test_the_api_server_applies_the_same_rule(
-    name: str, count: int,
+    name: str, count: int, said: str,
     configure: Callable[..., tuple[str, str]], script: Script, environment: dict[str, str], folder: Path,
 ) -> None:  # fmt: skip
     options = configure("board__*", board="send", evil="board__send")
@@ -211,5 +217,5 @@ def test_the_api_server_applies_the_same_rule(
     body: dict[str, Any] = {"model": "replies.json", "messages": [{"role": "user", "content": "Go!"}]}
     with serve("openai", *asked, port_option="--port", env=environment, cwd=folder) as served:
         reply = httpx.post(f"{served.url}/chat/completions", json=body, headers=served.headers, timeout=30)
-    assert reply.json()["choices"][0]["message"]["content"] == "So."
+    assert reply.json()["choices"][0]["message"]["content"].startswith(said)
     assert len(ran(folder, "evil")) + len(ran(folder, "board")) == count

@@ -133,3 +133,12 @@ def test_the_theme_is_a_setting_that_takes_effect_at_once(
     screen.leave()
     screen = open_chat("--no-servers --config own.toml --theme dark", "Hello.")
     assert color_of_an_error(94) == "brightred", "the option is nearer"
+
+
+@pytest.mark.usefixtures("harbour")
+def test_what_a_change_said_stands_once_on_the_screen(open_chat: OpenChat) -> None:
+    """In scripts the answer begins with it; here the line of the call is right above."""
+    screen = open_chat(f"{HARBOUR} --allow write_log", call_text("write_log", text="moored"), "Noted.")
+    lines = screen.enter("Write moored to the log.", "◆ Noted.")
+    answer = lines.index("◆ Noted.")
+    assert lines[answer - 2].startswith("[MCP: Tool 'write_log' completed]") and "6 characters" in lines[answer - 1]

@@ -18,10 +18,9 @@ from ...core.errors import UsageError
 from ...core.events import Copied, Draft, Event, Notice, Page, Table, Usage
 from ...core.i18n import Words
 from ...core.messages import Attachment, Message, Tool, ToolResult
-from ...core.sanitize import escape_visibly, shorten_line
+from ...core.sanitize import escape_visibly, shorten_line, summarize_arguments
 from ...prompt.compose import compose_prompt, keep_visible_media
 from ...prompt.tool_catalogue import Catalogue, make_catalogue
-from ..event_lines import summarize_arguments
 from ..markdown.blocks import find_code_blocks
 from ..status_line import find_rate, format_cost, format_rate, format_seconds, format_tokens, progress_bar
 from .registry import command, escape_message, suggest_words

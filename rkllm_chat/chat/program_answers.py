@@ -1,0 +1,86 @@
+"""What the program itself says in an answer: what was called, what a call needs, and the last result.
+
+Models say of a call what the question asked for: "shopping.txt was deleted" of `delete_observations`. So an answer
+behind calls that may change something begins with one line about them, which no model writes or reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from shlex import quote
+
+from ..config.policy import exact_pattern
+from ..core import i18n
+from ..core.i18n import Words, detect_text_language
+from ..core.messages import Tool, ToolResult
+from ..core.sanitize import shorten_line, summarize_arguments
+from ..prompt.budget import find_last_turn
+from .conversation import Conversation
+from .value_rules import may_write
+
+_MAX_SAID_LENGTH = 120
+_MAX_CALLS = 5
+"""Most calls that the line names."""
+
+
+def describe_changes(chat: Conversation, shown: ToolResult | None = None) -> str:
+    """Return one line on the calls of this turn that may have changed something, or lack a permission; "" without any.
+
+    It is in the language of the question, and without a result that is shown anyway.
+    """
+    parts = [*_list_changes(chat, shown)]
+    left_out = parts[_MAX_CALLS:]
+    return " ".join([*parts[:_MAX_CALLS], f"[+{len(left_out)}]"] if left_out else parts)
+
+
+def _list_changes(chat: Conversation, shown: ToolResult | None) -> Iterator[str]:
+    words = _load_words(chat)
+    tools = {(tool.server, tool.name): tool for tool in chat.toolbox.tools}
+    for result in _list_results(chat):
+        if result is shown:
+            continue
+        tool = tools.get((result.server, result.tool), Tool(result.tool, server=result.server))
+        call = f"{tool.full_name} {summarize_arguments(result.arguments)}".rstrip()
+        if result.decline_reason == "permission":
+            yield words("chat.not_permitted", call=call, pattern=quote(exact_pattern(tool)))
+        elif result.server and may_write(tool) and result.status in ("completed", "failed"):
+            key = "chat.called" if result.status == "completed" else "chat.call_failed"
+            yield words(key, call=call, text=shorten_line(result.text, _MAX_SAID_LENGTH))
+
+
+def ask_for_values(chat: Conversation, names: Sequence[str]) -> str:
+    """Return the question for what a call needs."""
+    words = _load_words(chat)
+    *others, last = dict.fromkeys(names)
+    joined = words("chat.joined", names=", ".join(others), last=last) if others else last
+    return words("chat.ask_back", names=joined.replace("_", " "))
+
+
+def has_result(chat: Conversation) -> bool:
+    """Return whether a call of this turn has completed."""
+    return any(map(_is_completed, _list_results(chat)))
+
+
+def choose_last_result(chat: Conversation) -> ToolResult | None:
+    """Return the result of this turn that is shown where the model wrote no answer; None if there is none."""
+    results = _list_results(chat)
+    return next(iter([*filter(_is_completed, results)][-1:] or results[-1:]), None)
+
+
+def describe_last_result(chat: Conversation, result: ToolResult) -> str:
+    """Return the heading of a result that is shown where the model wrote no answer."""
+    return _load_words(chat)("chat.last_result" if _is_completed(result) else "chat.last_failure", tool=result.tool)
+
+
+def _is_completed(result: ToolResult) -> bool:
+    return result.status == "completed" and bool(result.server)
+
+
+def _list_results(chat: Conversation) -> list[ToolResult]:
+    return [message.result for message in chat.history[find_last_turn(chat.history) :] if message.result]
+
+
+def _load_words(chat: Conversation) -> Words:
+    """Return the sentences for users in the language of the question."""
+    question = chat.history[find_last_turn(chat.history)].text
+    return i18n.load(detect_text_language(question) or chat.words.code)
