@@ -292,7 +292,8 @@ class InteractiveFrontend(TerminalFrontend):
             hidden = max(0, len(lines) - layout.question_rows)
             if short and hidden and layout.is_low:
                 self.screen.print_lines([*lines, last])
-                asked, repeated = Question(f"[{'/'.join(_KEY.findall(question))}] ", short), []
+                asked = Question(f"[{'/'.join(_KEY.findall(question))}] ", short)
+                repeated: Sequence[str] = ()
             else:
                 self.screen.print_lines(lines[:hidden])
                 asked = Question(f"{last} ", lines[hidden:])
