@@ -22,7 +22,7 @@ from ..prompt.profiles import PromptProfile, select_profile
 from ..prompt.tool_catalogue import Catalogue
 from ..prompt.tool_ranking import ToolIndex
 from ..storage.local_statistics import ToolUsage
-from ..storage.session_records import ContextTrimmed, HistoryEdited, Keep, Record, discard_record
+from ..storage.session_records import ContextTrimmed, HistoryEdited, OnRecord, Record, discard_record
 from .builtin_tools import find_last_handle_number
 from .skills import SkillLibrary
 
@@ -135,7 +135,7 @@ class Conversation:
     retained_count: int = 0
     ask_to_continue: Callable[[int], Awaitable[Continuation]] = answer_at_limit
     usages: list[Usage] = field(default_factory=list[Usage])
-    on_record: Keep = discard_record
+    on_record: OnRecord = discard_record
     find_quarantined: Callable[[], Sequence[Tool]] = tuple
     find_instructions: Callable[[], Mapping[str, str]] = dict[str, str]
     offer_access: Callable[[], Awaitable[frozenset[str]]] = _offer_nothing
@@ -181,7 +181,7 @@ class Conversation:
 
     def drop_turns(self, dropped: ContextTrimmed) -> None:
         """Hide older turns from the model."""
-        self.first_shown, self.retained_count = dropped.first_shown, dropped.kept
+        self.first_shown, self.retained_count = dropped.first_shown, dropped.retained_count
         self._record(dropped)
 
     def _record(self, record: Record) -> None:
@@ -242,16 +242,16 @@ class Conversation:
 
 
 class History(list[Message]):
-    """A list that reports each appended message, and every other change as a HistoryEdited record, to `keep`."""
+    """A list that reports each appended message, and every other change as a HistoryEdited record, to `on_record`."""
 
-    def __init__(self, messages: Iterable[Message], keep: Keep) -> None:
+    def __init__(self, messages: Iterable[Message], on_record: OnRecord) -> None:
         super().__init__(messages)
-        self._keep = keep
+        self._on_record = on_record
 
     def append(self, message: Message) -> None:
         """Append and report a message."""
         super().append(message)
-        self._keep(message)
+        self._on_record(message)
 
     def extend(self, messages: Iterable[Message]) -> None:
         """Append and report messages."""
@@ -285,6 +285,6 @@ class History(list[Message]):
             (i for i in range(min_length - start) if before[-1 - i] is not self[-1 - i]), min_length - start
         )
         if start + common_suffix < max(len(before), len(self)):
-            self._keep(
+            self._on_record(
                 HistoryEdited(start, len(before) - common_suffix, tuple(self[start : len(self) - common_suffix]))
             )

@@ -205,7 +205,7 @@ class SessionManager:
         if not (self.directory and self.name and isinstance(backend, ConversationKeeper)):
             return
         restored = rebuild_conversation(self.redacted_entries)
-        shown = [*restored.history[: restored.kept], *restored.history[restored.first_shown :]]
+        shown = [*restored.history[: restored.retained_count], *restored.history[restored.first_shown :]]
         try:
             await backend.keep_conversation(self.directory.state_folder(self.name), build_prompt(chat, shown))
         except ChatError as error:  # the session is whole without it
@@ -233,7 +233,7 @@ class SessionManager:
         """Replace the chat's history by that of the session."""
         restored = rebuild_conversation(contents.entries)
         missing = _missing_messages(restored, self._chat)
-        self._chat.restore([*restored.history, *missing], restored.first_shown, restored.kept)
+        self._chat.restore([*restored.history, *missing], restored.first_shown, restored.retained_count)
         self._set_entries(contents.entries, restored.setup)
         self._unwritten = missing
         summary = summarize(name, contents.entries)

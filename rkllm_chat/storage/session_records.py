@@ -87,13 +87,13 @@ class TurnFinished:
 class ContextTrimmed:
     """The visible history was trimmed to fit the context window.
 
-    From here on the model sees the first `kept` messages and the history from `first_shown` on, `turns` turns fewer
-    than before.
+    From here on the model sees the first `retained_count` messages and the history from `first_shown` on, `turns` turns
+    fewer than before.
     """
 
     first_shown: int
     turns: int
-    kept: int = 0
+    retained_count: int = 0
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class SessionTitle:
 
 
 Record = Setup | Message | Usage | TurnFinished | ContextTrimmed | HistoryEdited | SessionTitle
-Keep = Callable[[Record], None]
+OnRecord = Callable[[Record], None]
 
 RECORD_TYPES: dict[str, type[Record]] = {
     "setup": Setup,
@@ -126,6 +126,8 @@ RECORD_TYPES: dict[str, type[Record]] = {
 }
 """Value of member `kind` -> record class."""
 _TYPE_HINTS = {kind: get_type_hints(kind) for kind in (*RECORD_TYPES.values(), Tool, ToolResult, Media)}
+_RENAMED = {"kept": "retained_count"}
+"""Members of records that earlier builds wrote -> what they are called now."""
 _KIND_OF = {kind: name for name, kind in RECORD_TYPES.items()}
 
 
@@ -141,19 +143,19 @@ class LogEntry:
 class RestoredConversation:
     """A conversation rebuilt from a session.
 
-    The model sees the first `kept` messages of the history and those from `first_shown` on.
+    The model sees the first `retained_count` messages of the history and those from `first_shown` on.
 
     Attributes:
         history: The whole history.
         first_shown: Index of the first visible message after the retained beginning.
         setup: The newest setup; None if there is none.
-        kept: Number of messages retained at the beginning.
+        retained_count: Number of messages retained at the beginning.
     """
 
     history: tuple[Message, ...] = ()
     first_shown: int = 0
     setup: Setup | None = None
-    kept: int = 0
+    retained_count: int = 0
 
 
 def discard_record(_record: Record) -> None:
@@ -164,7 +166,7 @@ def rebuild_conversation(entries: Iterable[LogEntry]) -> RestoredConversation:
     """Rebuild the conversation from its records: apply edits and trims, find the newest setup."""
     history: list[Message] = []
     setup: Setup | None = None
-    first_shown = kept = 0
+    first_shown = retained_count = 0
     for entry in entries:
         match entry.record:
             case Setup() as newer:
@@ -174,13 +176,13 @@ def rebuild_conversation(entries: Iterable[LogEntry]) -> RestoredConversation:
             case HistoryEdited(start, stop, messages):
                 history[start:stop] = messages
                 if start < first_shown + (not messages):  # taken back: what was left out may fit again
-                    first_shown = kept = 0
+                    first_shown = retained_count = 0
             case ContextTrimmed(first, _, retained):
                 first_shown = min(first, len(history))
-                kept = min(retained, first_shown)
+                retained_count = min(retained, first_shown)
             case _:
                 pass
-    return RestoredConversation(tuple(history), first_shown, setup, kept)
+    return RestoredConversation(tuple(history), first_shown, setup, retained_count)
 
 
 def find_undone_records(records: Sequence[Record]) -> set[int]:
@@ -242,7 +244,8 @@ def read_entry(table: Any) -> LogEntry:
     at = datetime.fromisoformat(_decode(str, table.get("at")).replace("Z", "+00:00"))
     if not 1 < at.year < 9999:  # in another time zone it could be the year 0 or 10000, which no date can have
         raise ValueError("no time of a session")
-    return LogEntry(at.timestamp(), _build(RECORD_TYPES[kind], table))
+    renamed = {new: table[old] for old, new in _RENAMED.items() if old in table}
+    return LogEntry(at.timestamp(), _build(RECORD_TYPES[kind], {**renamed, **table}))
 
 
 def _build(kind: type[Any], table: Any) -> Any:

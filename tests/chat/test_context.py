@@ -152,7 +152,7 @@ def test_a_prompt_always_fits_as_long_as_its_last_turn_does(window: int, sizes: 
         assert asked(chat)[-1].startswith(f"{number}x"[: len(str(number))])
     shown = sum(message.role == "user" for message in chat.visible_messages)
     assert shown + sum(trim.turns for trim in trims) == len(sizes)
-    assert all(trim.turns > 0 and trim.kept <= trim.first_shown for trim in trims)
+    assert all(trim.turns > 0 and trim.retained_count <= trim.first_shown for trim in trims)
 
 
 @pytest.mark.parametrize("window", [60, 90])

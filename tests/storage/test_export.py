@@ -135,7 +135,7 @@ def test_json_has_the_talk_by_turns() -> None:
     assert first["at"] == "2026-11-20T17:16:42+00:00"
     assert second["asked"] == "谢谢" and second["reason"] == "stopped"
     assert second["parts"] == [
-        {"type": "forgotten", "first_shown": 2, "turns": 1, "kept": 0},
+        {"type": "forgotten", "first_shown": 2, "turns": 1, "retained_count": 0},
         {"type": "text", "text": "Once upon"},
     ]
     assert "forgotten words" not in exported("json")

@@ -27,6 +27,7 @@ from rkllm_chat.storage.session_records import (
     SessionTitle,
     Setup,
     TurnFinished,
+    read_entry,
     rebuild_conversation,
 )
 
@@ -317,6 +318,12 @@ def test_edits_are_applied_when_a_talk_is_rebuilt(shelf: SessionDirectory, said:
     )
     assert unedited == RestoredConversation((one, two))
     assert edited == RestoredConversation((Message("user", "short"), four))
+
+
+def test_a_trim_that_an_earlier_build_wrote_retains_what_it_retained() -> None:
+    trim = {"kind": "forgot", "at": "2026-11-20T17:16:42Z", "first_shown": 4, "turns": 1}
+    for member in ("kept", "retained_count"):
+        assert read_entry({**trim, member: 2}).record == ContextTrimmed(4, 1, 2)
 
 
 def test_a_file_that_is_too_large_is_not_read(shelf: SessionDirectory) -> None:
