@@ -18,6 +18,7 @@ from ..config.files import find_own_folder
 from ..config.project_trust import list_refused
 from ..config.secrets import add_server_secrets, add_settings_secrets
 from ..config.settings import ServerConfig, Settings, Thinking
+from ..config.settings_source import SettingsSource
 from ..core.errors import ChatError, ModelError
 from ..core.events import NoticeLevel, Usage
 from ..core.i18n import Words, load
@@ -46,8 +47,9 @@ from .model_loading import MEASUREMENTS_FILE, load_model, report_load
 from .no_servers import NoServers
 from .prefill import Prefiller, PrefillSpeed
 from .sampling import Sampler
+from .sandbox_access import SandboxAccess
 from .server_approval import ServerApproval
-from .server_events import MESSAGE_WAIT_S, SERVER_START_WAIT_S, SandboxAccess, ServerEvents, ServerWait
+from .server_events import MESSAGE_WAIT_S, SERVER_START_WAIT_S, ServerEvents, ServerWait
 from .sessions import SessionManager
 from .skills import SkillLibrary
 from .tool_filter import FilteredToolbox
@@ -66,44 +68,6 @@ class Frontend(UserPrompts, Protocol):
 
     async def ask_to_continue(self, rounds: int) -> Continuation:
         """Ask how to continue after the maximum number of rounds."""
-
-
-class SettingsSource:
-    """Source of the settings, which can be read again and report changed files.
-
-    Args:
-        read: Loads the settings, for the session to resume that the user has picked or "".
-        when_changed: Returns the modification times of the configuration files.
-        diagnose: Returns the rows of `rkllm-chat doctor` for its command-line arguments; None if there is none.
-        own_file: The configuration file that changed settings are saved to.
-        only_file: The only configuration file that is read; "" if all are.
-    """
-
-    def __init__(
-        self,
-        read: Callable[[str], Settings],
-        when_changed: Callable[[], Mapping[str, int]],
-        diagnose: Callable[[Sequence[str]], Sequence[tuple[str, ...]]] | None = None,
-        own_file: Path = Path(),
-        only_file: str = "",
-    ) -> None:
-        self._read, self._when_changed = read, when_changed
-        self.diagnose, self.own_file, self.only_file = diagnose, own_file, only_file
-        self._seen = when_changed()
-
-    def read(self, session: str = "") -> Settings:
-        """Load the current settings, to resume a session that the user has picked.
-
-        Raises:
-            ConfigError: A file is invalid.
-        """
-        self._seen = self._when_changed()
-        return self._read(session)
-
-    def has_changed(self) -> bool:
-        """Return whether a file changed since the last call."""
-        seen, self._seen = self._seen, self._when_changed()
-        return seen != self._seen
 
 
 class App:

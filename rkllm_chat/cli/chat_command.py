@@ -97,8 +97,8 @@ def _start_interface(options: argparse.Namespace, secrets: Redactor, guard: Term
     add_settings_secrets(secrets, settings, os.environ)
     exposed = find_exposed_secrets(options.config)
     if prompt is None:
-        from ..chat.app import SettingsSource
         from ..config.files import find_own_config, find_single_file
+        from ..config.settings_source import SettingsSource
         from ..tui import repl
 
         if guard:

@@ -19,7 +19,7 @@ from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 
 from ..backends import choose_backend
 from ..backends.shared.model_files import find_shipped_model, resolve_model
-from ..chat.app import App, SettingsSource, open_app
+from ..chat.app import App, open_app
 from ..chat.attachments import save_results, send_message
 from ..chat.event_stream import Emit
 from ..chat.model_loading import make_loading_event
@@ -28,6 +28,7 @@ from ..chat.server_events import ServerWait, count_servers
 from ..chat.sessions import iter_turns_to_resume
 from ..config.servers import BOARD_SERVER
 from ..config.settings import Settings
+from ..config.settings_source import SettingsSource
 from ..core import i18n as language
 from ..core.errors import ChatError
 from ..core.events import Draft, Event, Leave, Notice, TurnEnded
