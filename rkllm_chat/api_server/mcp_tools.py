@@ -72,16 +72,16 @@ async def open_servers(settings: Settings, state: Path) -> AsyncIterator[Toolbox
     for server in accepted:
         add_server_secrets(secrets, server)
     handlers = ClientHandlers(secrets=secrets, check_start=approval.check_start)
-    box = Toolbox(accepted, state / "logs", handlers)
-    box.refused = list_refused(settings.servers, accepted)
+    toolbox = Toolbox(accepted, state / "logs", handlers)
+    toolbox.refused = list_refused(settings.servers, accepted)
     try:
-        await box.open()
-        for name, error in {**approval.find_refusals(settings.servers), **box.failures}.items():
+        await toolbox.open()
+        for name, error in {**approval.find_refusals(settings.servers), **toolbox.failures}.items():
             log.warning("server '%s' is not used: %s", name, secrets.redact_error(error))
-        for name in box.withholding_servers:
+        for name in toolbox.withholding_servers:
             log.warning("server '%s' has changed: run rkllm-chat mcp trust %s to see what is withheld", name, name)
-        for pattern, names in find_ambiguous(settings.policy.allow, box.tools).items():
+        for pattern, names in find_ambiguous(settings.policy.allow, toolbox.tools).items():
             log.warning("allow pattern '%s' may mean several servers and is not applied: %s", pattern, ", ".join(names))
-        yield box
+        yield toolbox
     finally:
-        await box.aclose()
+        await toolbox.aclose()

@@ -56,16 +56,16 @@ def derive_format(template: str, render: Render, known: Sequence[Format], has_ca
     replies = _render_replies(render, _ARGUMENTS) or _render_replies(render, json.dumps(_ARGUMENTS))
     if not replies:
         return None
-    controls = {*CONTROL_TOKENS, *(mark for form in known for mark in form.control_tokens)}
-    openers = (*TURN_OPENERS, *(mark for form in known for mark in form.result_openers))
+    controls = {*CONTROL_TOKENS, *(mark for call_format in known for mark in call_format.control_tokens)}
+    openers = (*TURN_OPENERS, *(mark for call_format in known for mark in call_format.result_openers))
     ends = (sign for sign in _SIGN.findall(replies.end) if sign.startswith(("<|", "<｜")) and sign not in controls)
-    form = Format(
+    call_format = Format(
         f"template-{sha256(template.encode()).hexdigest()[:8]}",
         (None if has_calls else _find_layout(replies)) or Layout("", Arguments()),
         control_tokens=tuple(dict.fromkeys(ends)),
         result_openers=tuple(sign for sign in replies.result_openers if not sign.startswith(openers)),
     )
-    return form if form.layout.call or form.control_tokens or form.result_openers else None
+    return call_format if call_format.layout.call or call_format.control_tokens or call_format.result_openers else None
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,9 @@ def _find_end(behind_call: str, behind_answer: str) -> str:
 
 @cache
 def _known_ends() -> tuple[str, ...]:
-    further = (mark for form in FORMATS.values() for mark in (*form.control_tokens, *form.result_openers))
+    further = (
+        mark for call_format in FORMATS.values() for mark in (*call_format.control_tokens, *call_format.result_openers)
+    )
     return (*CONTROL_TOKENS, *TURN_OPENERS, *(mark for mark in further if mark.startswith("<")))
 
 
@@ -174,11 +176,11 @@ def _find_layout(replies: _Replies) -> Layout | None:
 
 def _reads(layout: Layout, replies: _Replies) -> bool:
     """Tell whether a layout reads the rendered calls, and what it writes itself."""
-    form = Format("", layout)
+    call_format = Format("", layout)
     texts = {replies.one: 1, replies.one.replace(_ID, _OTHER_ID): 1, replies.two: 2}
-    texts[form.render_call(_NAME, _ARGUMENTS)] = 1
+    texts[call_format.render_call(_NAME, _ARGUMENTS)] = 1
     for text, count in texts.items():
-        scanner = Scanner([form], lambda name: name in (_NAME, _OTHER_NAME))
+        scanner = Scanner([call_format], lambda name: name in (_NAME, _OTHER_NAME))
         events = [*scanner.feed(text), *scanner.close()]
         events = [event for event in events if not (isinstance(event, Text) and event.text.isspace())]
         calls = [event.call for event in events if isinstance(event, CallFound)]
@@ -312,10 +314,10 @@ def _join_name(before: str, name: str, after: str) -> str:
     )
 
 
-def find_equal_row(form: Format) -> Format:
+def find_equal_row(call_format: Format) -> Format:
     """Return the first row of FORMATS that writes calls as a derived one does, white space aside."""
 
     def write(one: Format) -> str:
         return "".join(one.render_call(_NAME, _ARGUMENTS).split())
 
-    return next(row for row in FORMATS.values() if write(row) == write(form))
+    return next(row for row in FORMATS.values() if write(row) == write(call_format))

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from .interactive import InteractiveFrontend
     from .line_mode import LineModeFrontend
 
-    Face = InteractiveFrontend | LineModeFrontend
+    AnyFrontend = InteractiveFrontend | LineModeFrontend
 
 _PICK_SESSION = "pick"
 
@@ -101,74 +101,78 @@ async def run_chat(
     words, status_source = language.load(settings.language), StatusSource(settings)
     async with AsyncExitStack() as stack:
         history, trouble = _open_history(state)
-        face = _make_face(words, history, status_source, themes)
-        async with face:
-            face.show(Notice(words("repl.opening", version=__version__)))
+        frontend = _make_frontend(words, history, status_source, themes)
+        async with frontend:
+            frontend.show(Notice(words("repl.opening", version=__version__)))
             for path, key in exposed:
-                face.show(Notice(words("repl.exposed", path=path, entry=key), "warning"))
-            _report_history(history, trouble, face, words)
+                frontend.show(Notice(words("repl.exposed", path=path, entry=key), "warning"))
+            _report_history(history, trouble, frontend, words)
             if settings.session == _PICK_SESSION:
                 directory, redact = SessionDirectory(state / "sessions"), Redactor().redact_member
-                picked = await pick_session(directory, face, words, partial(directory.rename, redact=redact))
+                picked = await pick_session(directory, frontend, words, partial(directory.rename, redact=redact))
                 if picked is None:
                     return 0
                 if not picked:
-                    face.show(Notice(words("commands.no_sessions")))
+                    frontend.show(Notice(words("commands.no_sessions")))
                 settings = source.read(picked) if picked else replace(settings, session="")
-            approval, settings = await _approve(settings, state, face, words)
-            _show_start(settings, state, face)
-            app = open_app(settings, state, face, words, approval, secrets)
+            approval, settings = await _approve(settings, state, frontend, words)
+            _show_start(settings, state, frontend)
+            app = open_app(settings, state, frontend, words, approval, secrets)
             opening = asyncio.ensure_future(stack.enter_async_context(app))
             stack.push_async_callback(cancel_opening, opening)
-            ready = asyncio.ensure_future(_announce(opening, face, status_source, source))
+            ready = asyncio.ensure_future(_announce(opening, frontend, status_source, source))
             ready.add_done_callback(lambda done: done.cancelled() or done.exception())  # mark as retrieved
-            face.submit(message)
-            while (line := await face.read_line()) is not None:
+            frontend.submit(message)
+            while (line := await frontend.read_line()) is not None:
                 if line.startswith("!"):
-                    await face.run_command(line[1:])
+                    await frontend.run_command(line[1:])
                 elif await show_events(
-                    partial(_run_line, ready, line, face, words, output_folder), words, face, status_source
+                    partial(_run_line, ready, line, frontend, words, output_folder), words, frontend, status_source
                 ):
                     break
             if ready.done() and not ready.exception() and (name := ready.result().sessions.name):
-                face.show(Notice(words("sessions.resume_with", name=name)))
+                frontend.show(Notice(words("sessions.resume_with", name=name)))
         if ready.done():
             ready.result()
         ready.cancel()
     return 0
 
 
-async def _approve(settings: Settings, state: Path, face: Face, words: Words) -> tuple[ServerApproval, Settings]:
+async def _approve(
+    settings: Settings, state: Path, frontend: AnyFrontend, words: Words
+) -> tuple[ServerApproval, Settings]:
     """Tell what of the configuration is not used, and ask about the files and servers that need approval.
 
     Returns:
         The approval, and the settings with the rights that the user has given.
     """
     for notice in list_config_notices(settings, words):
-        face.show(Notice(notice, "warning"))
+        frontend.show(Notice(notice, "warning"))
     approval = ServerApproval(state)
-    await approval.ask_about_files(settings, face, words)
-    agreed = await approval.ask_user(settings.servers, face, words, settings.policy.allow)
+    await approval.ask_about_files(settings, frontend, words)
+    agreed = await approval.ask_user(settings.servers, frontend, words, settings.policy.allow)
     policy = replace(settings.policy, allow=(*settings.policy.allow, *agreed))
     return approval, replace(settings, policy=policy)
 
 
-def _show_start(settings: Settings, state: Path, face: Face) -> None:
+def _show_start(settings: Settings, state: Path, frontend: AnyFrontend) -> None:
     """Show the turns to resume, which come before what is typed meanwhile, and that the model is being loaded."""
     turns = iter_turns_to_resume(state, settings.session)
     for event in (*turns, TurnEnded("answered"), make_loading_event(settings, state)):
-        face.show(event)
+        frontend.show(event)
 
 
-def _report_history(history: History, trouble: str, face: Face, words: Words) -> None:
+def _report_history(history: History, trouble: str, frontend: AnyFrontend, words: Words) -> None:
     """Report why the input history is not kept, now or as soon as it cannot be written."""
     if trouble:
-        face.show(Notice(words("repl.no_history", trouble=trouble), "warning"))
+        frontend.show(Notice(words("repl.no_history", trouble=trouble), "warning"))
     elif isinstance(history, _GuardedFileHistory):
-        history.on_error = lambda reason: face.show(Notice(words("repl.no_history", trouble=reason), "warning"))
+        history.on_error = lambda reason: frontend.show(Notice(words("repl.no_history", trouble=reason), "warning"))
 
 
-def _make_face(words: Words, history: History, status_source: StatusSource, themes: Callable[[str], Theme]) -> Face:
+def _make_frontend(
+    words: Words, history: History, status_source: StatusSource, themes: Callable[[str], Theme]
+) -> AnyFrontend:
     """Return a full screen front end, or line mode if the terminal cannot move its cursor."""
     if os.environ.get("TERM", "dumb") in ("dumb", "unknown"):
         from .line_mode import LineModeFrontend
@@ -180,7 +184,7 @@ def _make_face(words: Words, history: History, status_source: StatusSource, them
 
 
 async def _announce(
-    opening: asyncio.Future[App], face: Face, status_source: StatusSource, source: SettingsSource
+    opening: asyncio.Future[App], frontend: AnyFrontend, status_source: StatusSource, source: SettingsSource
 ) -> App:
     """Wait for the app, then show the welcome lines, offer what made servers fail, and start the prefill.
 
@@ -189,11 +193,11 @@ async def _announce(
     try:
         app = await asyncio.shield(opening)
     except ChatError:
-        face.close_input()
+        frontend.close_input()
         raise
     status_source.app, app.source = app, source
     for notice in welcome_notices(app):
-        face.show(notice)
+        frontend.show(notice)
     await app.sandbox_access.offer()
     app.prefiller.start()
     return app
@@ -252,7 +256,7 @@ def _describe_demonstration(app: App) -> Notice:
 
 
 async def _run_line(
-    ready: asyncio.Future[App], line: str, face: Face, words: Words, output_folder: str, emit: Emit
+    ready: asyncio.Future[App], line: str, frontend: AnyFrontend, words: Words, output_folder: str, emit: Emit
 ) -> None:
     """Run a line as a command or a message, after the app has been opened.
 
@@ -282,12 +286,12 @@ async def _run_line(
             await run(app, line if is_command else line.removeprefix("/"), save_results(pass_on, output_folder, words))
     except asyncio.CancelledError:
         if is_waiting:
-            face.show(Draft(line))
+            frontend.show(Draft(line))
         raise
 
 
 async def show_events(
-    work: Callable[[Emit], Awaitable[None]], words: Words, face: Face, status_source: StatusSource
+    work: Callable[[Emit], Awaitable[None]], words: Words, frontend: AnyFrontend, status_source: StatusSource
 ) -> bool:
     """Show what `work` emits until it ends or the user stops it; return whether to leave.
 
@@ -299,21 +303,21 @@ async def show_events(
         nonlocal leave
         leave = leave or isinstance(event, Leave)
         status_source.note_event(event)
-        face.show(event)
+        frontend.show(event)
 
     showing = asyncio.ensure_future(work(show))
     try:
-        with face.interruptible(showing.cancel):
+        with frontend.interruptible(showing.cancel):
             await asyncio.wait([showing])
     finally:
         showing.cancel()
         await asyncio.wait([showing])
     status_source.recount_context()
     if showing.cancelled():
-        face.show(Notice(words("repl.stopped"), "warning"))
+        frontend.show(Notice(words("repl.stopped"), "warning"))
     elif isinstance(error := showing.exception(), ChatError):
         shown = status_source.app.secrets.redact_error(error) if status_source.app else error
-        face.show(Notice(str(shown), "error"))
+        frontend.show(Notice(str(shown), "error"))
     elif error:
         raise error
     return leave

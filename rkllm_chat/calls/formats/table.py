@@ -213,4 +213,4 @@ _ROWS = (
         control_tokens=("<|ifm|im_end|>",)),
 )
 # fmt: on
-FORMATS: dict[str, Format] = {form.name: form for form in _ROWS}
+FORMATS: dict[str, Format] = {call_format.name: call_format for call_format in _ROWS}

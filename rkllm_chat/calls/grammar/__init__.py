@@ -143,18 +143,18 @@ class CallLayout:
         return f"{self.spaced(layout.before[len(self.trigger) :])} {call} {further} {self.spaced(layout.after)}"
 
 
-def constrain(form: Format) -> CallLayout | None:
+def constrain(call_format: Format) -> CallLayout | None:
     """Return how the calls of a format are constrained; None if no marker begins them, or no grammar can hold them."""
-    layout = form.layout
-    trigger, arguments = _find_trigger(form, layout.before + layout.call), style_of(layout.arguments)
+    layout = call_format.layout
+    trigger, arguments = _find_trigger(call_format, layout.before + layout.call), style_of(layout.arguments)
     if not trigger or not arguments:
         return None
-    return CallLayout(layout, arguments, trigger, _find_trigger(form, layout.call) if layout.before else trigger)
+    return CallLayout(layout, arguments, trigger, _find_trigger(call_format, layout.call) if layout.before else trigger)
 
 
-def _find_trigger(form: Format, text: str) -> str:
+def _find_trigger(call_format: Format, text: str) -> str:
     """Return the longest opener of a format that begins a text, with the character that ends its word."""
-    opener = max((candidate for candidate in form.openers if text.startswith(candidate)), key=len, default="")
+    opener = max((candidate for candidate in call_format.openers if text.startswith(candidate)), key=len, default="")
     return text[: len(opener) + opener[-1:].isalnum()]
 
 
@@ -173,7 +173,9 @@ def style_of(arguments: Arguments) -> JsonStyle | ArgumentTags | None:
     return JSON if type(arguments) is Arguments else None
 
 
-GRAMMARS: dict[str, CallLayout] = {name: found for name, form in FORMATS.items() if (found := constrain(form))}
+GRAMMARS: dict[str, CallLayout] = {
+    name: found for name, call_format in FORMATS.items() if (found := constrain(call_format))
+}
 
 
 _SHARED = ("json", "hermes")

@@ -10,7 +10,9 @@ from ..literals import Markers, compile_markers
 from ..scanner import THINK_TAGS
 from . import CallGrammar
 
-THOUGHT_MARKS = THINK_TAGS | {mark: end for form in FORMATS.values() for mark, end in form.thought_markers.items()}
+THOUGHT_MARKS = THINK_TAGS | {
+    mark: end for call_format in FORMATS.values() for mark, end in call_format.thought_markers.items()
+}
 """Maps what opens a thought, in any format, to what closes it."""
 
 _MAX_HEAD_LENGTH = 256

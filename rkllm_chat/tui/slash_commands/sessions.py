@@ -90,7 +90,7 @@ async def export_session(app: App, argument: str, emit: Emit) -> None:
     words, messages = app.words, app.sessions.redacted_entries
     format_name, path = _choose_export(argument, app.sessions.name or "talk")
     if format_name not in EXPORTS:
-        await emit(Notice(words("commands.no_form", form=format_name, forms=", ".join(EXPORTS))))
+        await emit(Notice(words("commands.no_format", format=format_name, formats=", ".join(EXPORTS))))
         return
     if not messages:
         await emit(Notice(words("commands.nothing_said")))
