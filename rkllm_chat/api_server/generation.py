@@ -231,8 +231,8 @@ class ReplyGenerator:
             backend, request.stop_sequences, *grammars, request.prefix, request.scores, is_left
         )
         self._chat = Conversation(self._backend, toolbox, self._adapt_settings(settings), i18n.load(settings.language))
-        self._chat.find_quarantined = toolbox.find_quarantined
-        self._chat.find_instructions = partial(toolbox.select_instructions, may_have_instructions(backend))
+        self._chat.get_quarantined = toolbox.get_quarantined
+        self._chat.get_instructions = partial(toolbox.select_instructions, may_have_instructions(backend))
         self._chat.is_served = True
         self._chat.is_run_by_client = toolbox.client_tools.__contains__
         if not self._has_tools:

@@ -47,7 +47,7 @@ class RequestToolbox:
             raise KeyError(tool.full_name)
         return await self.servers.call(tool, arguments, on_progress)
 
-    def find_quarantined(self) -> Sequence[Tool]:
+    def get_quarantined(self) -> Sequence[Tool]:
         """Return the tools that are quarantined until the user accepts them."""
         return self.servers.quarantined_tools if self.servers else ()
 

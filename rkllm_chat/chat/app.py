@@ -133,8 +133,8 @@ class App:
             words,
             approve=frontend.approve if frontend else decline_all,
             ask_to_continue=frontend.ask_to_continue if frontend else answer_at_limit,
-            find_quarantined=lambda: self.servers.quarantined_tools,
-            find_instructions=self.find_instructions,
+            get_quarantined=lambda: self.servers.quarantined_tools,
+            get_instructions=self.get_instructions,
             offer_access=self.sandbox_access.offer,
             skills=skills,
             # the prompt of a script must not depend on earlier sessions
@@ -179,9 +179,7 @@ class App:
         login = LoginPrompt(user, words)
         return replace(
             handlers,
-            sample=Sampler(
-                self._find_backend, lambda: self.settings, words, user.confirm, self._estimate_s, self.media
-            ),
+            sample=Sampler(self._get_backend, lambda: self.settings, words, user.confirm, self._estimate_s, self.media),
             elicit=Elicitation(user, words),
             default_root=Path.cwd(),
             on_log=events.on_log,
@@ -205,7 +203,7 @@ class App:
     async def open(self) -> None:
         """Load the model and open the servers. Raises ModelError if the model cannot be loaded."""
         # a task, because servers open beside it, and one may ask for sampling before the model is there (see
-        # `_find_backend`)
+        # `_get_backend`)
         self._first_load = asyncio.ensure_future(self._load(load_model(self.settings, self.state)))
         opening: list[Awaitable[None]] = [self._first_load]
         if self.settings.servers:
@@ -230,7 +228,7 @@ class App:
         self.chat.backend = backend = await loading
         self.prefill_speed = PrefillSpeed(backend.name, Measurements(self.state / MEASUREMENTS_FILE))
 
-    async def _find_backend(self) -> Backend:
+    async def _get_backend(self) -> Backend:
         """Return the engine, after the first one has been loaded."""
         if self._first_load:
             await asyncio.shield(self._first_load)
@@ -367,7 +365,7 @@ class App:
         """Why each missing server is not connected, by name."""
         return {**self.server_approval.find_refusals(self.settings.servers), **self.servers.failures}
 
-    def find_instructions(self) -> Mapping[str, str]:
+    def get_instructions(self) -> Mapping[str, str]:
         """Return what the servers say about their use."""
         return self.servers.select_instructions(may_have_instructions(self.backend))
 

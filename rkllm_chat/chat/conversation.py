@@ -106,8 +106,8 @@ class Conversation:
         ask_to_continue: Callback after `max_steps` rounds of calls in one turn: how to continue.
         usages: Usage of each reply.
         on_record: Callback for session records: changes of the history, usage, ends of turns.
-        find_quarantined: Returns tools that are quarantined until the user accepts them.
-        find_instructions: Returns what servers say about their use, by server name.
+        get_quarantined: Returns tools that are quarantined until the user accepts them.
+        get_instructions: Returns what servers say about their use, by server name.
         offer_access: Callback after the calls of a reply; offers what sandboxes have denied, and returns the servers
             that may do more now.
         skills: The skills whose names the prompt lists.
@@ -136,8 +136,8 @@ class Conversation:
     ask_to_continue: Callable[[int], Awaitable[Continuation]] = answer_at_limit
     usages: list[Usage] = field(default_factory=list[Usage])
     on_record: OnRecord = discard_record
-    find_quarantined: Callable[[], Sequence[Tool]] = tuple
-    find_instructions: Callable[[], Mapping[str, str]] = dict[str, str]
+    get_quarantined: Callable[[], Sequence[Tool]] = tuple
+    get_instructions: Callable[[], Mapping[str, str]] = dict[str, str]
     offer_access: Callable[[], Awaitable[frozenset[str]]] = _offer_nothing
     skills: SkillLibrary | None = None
     last_handle_number: int = 0

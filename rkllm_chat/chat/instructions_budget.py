@@ -25,11 +25,11 @@ def render_prompt_instructions(chat: Conversation, instructions: Mapping[str, st
 
 def count_instructions(chat: Conversation) -> int:
     """Return how many tokens of the prompt the instructions of servers take."""
-    return sum(count_text_in_prompt(chat, text) for text in render_prompt_instructions(chat, chat.find_instructions()))
+    return sum(count_text_in_prompt(chat, text) for text in render_prompt_instructions(chat, chat.get_instructions()))
 
 
 def describe_cost(chat: Conversation, server: str, text: str) -> str:
     """Return a sentence about what the instructions of a server cost, or that they are left out of the prompt."""
     (section,) = render_prompt_instructions(chat, {server: text})
-    key = "cost" if server in chat.find_instructions() else "left_out"
+    key = "cost" if server in chat.get_instructions() else "left_out"
     return chat.words(f"servers.instructions_{key}", server=server, tokens=count_text_in_prompt(chat, section))

@@ -30,15 +30,15 @@ if TYPE_CHECKING:
     from ..storage.media import MediaStore
 
 _Ask = Callable[[str], Awaitable[bool]]
-FindBackend = Callable[[], Awaitable[Backend]]
+GetBackend = Callable[[], Awaitable[Backend]]
 
 
 class Sampler:
     """Answers sampling requests with the chat's model, one at a time.
 
     Args:
-        find_backend: Returns the current backend; may wait until it is loaded.
-        find_settings: Returns the current settings.
+        get_backend: Returns the current backend; may wait until it is loaded.
+        get_settings: Returns the current settings.
         words: Sentences in the user's language.
         ask: Asks the user to confirm a request.
         estimate_s: Estimates the seconds to read a number of tokens; 0.0 if unknown.
@@ -47,14 +47,14 @@ class Sampler:
 
     def __init__(
         self,
-        find_backend: FindBackend,
-        find_settings: Callable[[], Settings],
+        get_backend: GetBackend,
+        get_settings: Callable[[], Settings],
         words: Words,
         ask: _Ask,
         estimate_s: Callable[[int], float] = lambda _tokens: 0.0,
         store: MediaStore | None = None,
     ) -> None:
-        self._find_backend, self._find_settings, self._words, self._ask = find_backend, find_settings, words, ask
+        self._get_backend, self._get_settings, self._words, self._ask = get_backend, get_settings, words, ask
         self._estimate_s, self._store = estimate_s, store
         self._lock = asyncio.Lock()
 
@@ -73,7 +73,7 @@ class Sampler:
         if must_call and not tools:
             raise GenerationError("The request requires a tool call and offers no tools.")
         async with self._lock:
-            backend, settings = await self._find_backend(), self._find_settings()
+            backend, settings = await self._get_backend(), self._get_settings()
             words = find_profile(backend, settings).load_words(self._words.code)
             call_format = select_call_format(backend, settings)
             kinds = backend.media_kinds if self._store else frozenset[MediaKind]()
@@ -100,7 +100,7 @@ class Sampler:
         return self._words("ask.sample", server=server, text=excerpt, tokens=tokens, most=max_tokens, time=time)
 
     def _choose_generation(self, max_tokens: int, temperature: float | None) -> Generation:
-        generation = self._find_settings().generation
+        generation = self._get_settings().generation
         return replace(
             generation,
             max_tokens=max(1, min(max_tokens, generation.max_tokens)),

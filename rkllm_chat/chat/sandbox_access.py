@@ -31,8 +31,8 @@ class SandboxAccess:
         user: The user; None without a front end, which is then told and not asked.
         notify: Shows a message to the user.
         words: Sentences in the user's language.
-        find_toolbox: Returns the current connections.
-        find_servers: Returns the configured servers.
+        get_toolbox: Returns the current connections.
+        get_servers: Returns the configured servers.
     """
 
     def __init__(
@@ -41,11 +41,11 @@ class SandboxAccess:
         user: UserPrompts | None,
         notify: Notify,
         words: Words,
-        find_toolbox: Callable[[], Toolbox | NoServers],
-        find_servers: Callable[[], Sequence[ServerConfig]],
+        get_toolbox: Callable[[], Toolbox | NoServers],
+        get_servers: Callable[[], Sequence[ServerConfig]],
     ) -> None:
         self._approval, self._user, self._notify, self._words = approval, user, notify, words
-        self._find_toolbox, self._find_servers = find_toolbox, find_servers
+        self._get_toolbox, self._get_servers = get_toolbox, get_servers
         self._declined: set[tuple[str, str]] = set()
 
     async def offer(self) -> frozenset[str]:
@@ -53,7 +53,7 @@ class SandboxAccess:
 
         A denial that cannot be offered, because there is no user or approval alone does not lift it, is reported once.
         """
-        toolbox = self._find_toolbox()
+        toolbox = self._get_toolbox()
         offers: dict[tuple[str, str], None] = {}
         for denial in toolbox.take_denials():
             if self._user is None or not denial.may_offer:
@@ -131,7 +131,7 @@ class SandboxAccess:
 
     def _check_sandbox(self, name: str) -> Toolbox:
         """Return the connections; raise UsageError if the server does not run in a sandbox."""
-        toolbox = self._find_toolbox()
+        toolbox = self._get_toolbox()
         connection = toolbox.connections.get(name)
         sandbox = connection.sandbox if connection else None
         if isinstance(toolbox, NoServers) or sandbox is None or sandbox.unavailable_reason:
@@ -140,4 +140,4 @@ class SandboxAccess:
         return toolbox
 
     def _find_server(self, name: str) -> ServerConfig:
-        return next(server for server in self._find_servers() if server.name == name)
+        return next(server for server in self._get_servers() if server.name == name)

@@ -63,8 +63,8 @@ class ServerEvents:
         notify: Shows a message to the user.
         is_interactive: Whether there is a user.
         on_tools_changed: Called when the tools may have changed.
-        find_starting: Returns the servers that are still starting.
-        find_subscriptions: Returns the (server, URI) pairs whose changes the user asked to hear of.
+        get_starting: Returns the servers that are still starting.
+        get_subscriptions: Returns the (server, URI) pairs whose changes the user asked to hear of.
     """
 
     def __init__(
@@ -74,11 +74,11 @@ class ServerEvents:
         notify: Notify,
         is_interactive: bool,
         on_tools_changed: Callable[[], object],
-        find_starting: Callable[[], Sequence[str]],
-        find_subscriptions: Callable[[], Sequence[tuple[str, str]]],
+        get_starting: Callable[[], Sequence[str]],
+        get_subscriptions: Callable[[], Sequence[tuple[str, str]]],
     ) -> None:
         self._notify, self._on_tools_changed = notify, on_tools_changed
-        self._find_starting, self._find_subscriptions = find_starting, find_subscriptions
+        self._get_starting, self._get_subscriptions = get_starting, get_subscriptions
         self._opened: list[str] = []
         self._silenced: dict[tuple[str, str], bool] = {}
         self._words, self._is_interactive = words, is_interactive
@@ -106,7 +106,7 @@ class ServerEvents:
         """Whether the user follows the resource, or one that it is a part of (MCP 2025-11-25, resources)."""
         return any(
             change.server == server and (change.uri == uri or change.uri.startswith(f"{uri.rstrip('/')}/"))
-            for server, uri in self._find_subscriptions()
+            for server, uri in self._get_subscriptions()
         )
 
     def _announce_content(self, server: str, uri: str) -> None:
@@ -165,6 +165,6 @@ class ServerEvents:
         elif is_news:
             level: NoticeLevel = "error" if change.kind is ChangeKind.FAILED else "warning"
             self._notify(self._words(_CHANGE_KEYS[change.kind], server=change.server, error=change.error), level)
-        if self._opened and not self._find_starting():
+        if self._opened and not self._get_starting():
             self._notify(self._words("servers.open", **count_servers(self._opened)))
             self._opened.clear()

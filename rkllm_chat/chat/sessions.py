@@ -88,7 +88,7 @@ class SessionManager:
         chat: The conversation; its `on_record` is set.
         notify: Shows a message to the user.
         redact: Redacts a text before it is written.
-        find_starting: Returns the servers that are still starting, whose tools are not known yet.
+        get_starting: Returns the servers that are still starting, whose tools are not known yet.
 
     Attributes:
         directory: Directory of sessions.
@@ -101,14 +101,14 @@ class SessionManager:
         chat: Conversation,
         notify: Callable[[str], None],
         redact: RedactMember = redact_nothing,
-        find_starting: Callable[[], Sequence[str]] = tuple,
+        get_starting: Callable[[], Sequence[str]] = tuple,
     ) -> None:
         self.directory, self._chat, self._notify = directory, chat, notify
         self.entries: list[LogEntry] = []
         self._setup: Setup | None = None
         self._copy_of = ""
         self._unwritten: list[Message] = []
-        self._redact, self._find_starting = redact, find_starting
+        self._redact, self._get_starting = redact, get_starting
         self._session_log = self._make_session_log()
         chat.on_record = self.record
 
@@ -242,7 +242,7 @@ class SessionManager:
         lines = [words("sessions.resumed", name=name, turns=summary.turns, last=shorten_line(last, MAX_TITLE_LENGTH))]
         if not restored.setup:
             return lines
-        return lines + _describe_differences(restored.setup, describe_setup(self._chat), self._find_starting(), words)
+        return lines + _describe_differences(restored.setup, describe_setup(self._chat), self._get_starting(), words)
 
     def _set_entries(self, entries: Iterable[LogEntry], setup: Setup | None) -> None:
         self.entries = list(entries)

@@ -39,14 +39,14 @@ class SkillLibrary:
 
     Args:
         folder: Folder with the user's own skills, each a folder with a `SKILL.md`.
-        find_servers: Returns the connections to the servers.
-        find_words: Returns the model-facing sentences.
+        get_servers: Returns the connections to the servers.
+        get_words: Returns the model-facing sentences.
     """
 
     def __init__(
-        self, folder: Path, find_servers: Callable[[], Toolbox | NoServers], find_words: Callable[[], Words]
+        self, folder: Path, get_servers: Callable[[], Toolbox | NoServers], get_words: Callable[[], Words]
     ) -> None:
-        self._folder, self._find_servers, self._find_words = folder, find_servers, find_words
+        self._folder, self._get_servers, self._get_words = folder, get_servers, get_words
         self._local: list[Skill] = []
         self.refresh()
 
@@ -57,7 +57,7 @@ class SkillLibrary:
     @property
     def skills(self) -> dict[str, Skill]:
         """All skills by label: the name, with its origin if it is not unique; also those that cannot be used."""
-        skills = [*self._local, *self._find_servers().skills]
+        skills = [*self._local, *self._get_servers().skills]
         count = Counter(skill.name for skill in skills)
         return {skill.name if count[skill.name] == 1 else _qualify(skill): skill for skill in skills}
 
@@ -71,7 +71,7 @@ class SkillLibrary:
         """The tool `read_skill`, if there is a skill; it is trusted if the origins of all skills are."""
         if not (skills := self.usable):
             return ()
-        connections = self._find_servers().connections
+        connections = self._get_servers().connections
         untrusted = [
             skill.server
             for skill in skills.values()
@@ -88,7 +88,7 @@ class SkillLibrary:
             text = await self.read(skill, file)
         except ChatError as error:
             return ToolResult("", SKILL_TOOL_NAME, dict(arguments), "failed", error.message)
-        words = self._find_words()
+        words = self._get_words()
         heading = words("prompt.skill", name=label, origin=skill.server or words("prompt.skill_user"))
         if skill.paths and not file:
             heading = f"{heading} {words('prompt.skill_files', files=', '.join(skill.paths))}"
@@ -102,7 +102,7 @@ class SkillLibrary:
         """
         skill = self.skills.get(label)
         if skill is None and label.endswith(f"/{MAIN_FILE}"):
-            found = await self._find_servers().find_skills(label)
+            found = await self._get_servers().find_skills(label)
             skill = found[0] if len(found) == 1 else None
         if skill is None:
             raise UsageError(f'There is no skill "{label}". Skills: {", ".join(self.usable) or "none"}.')
@@ -113,7 +113,7 @@ class SkillLibrary:
     async def read(self, skill: Skill, file: str = "") -> str:
         """Return the text of a skill's `SKILL.md`, or of another file of it. Raises ChatError."""
         if skill.server:
-            return await self._find_servers().read_skill(skill, file)
+            return await self._get_servers().read_skill(skill, file)
         return _read_local_file(skill, file or MAIN_FILE)
 
     def render(self, words: Words, limit_tokens: int, count_tokens: Callable[[str], int]) -> tuple[str, ...]:

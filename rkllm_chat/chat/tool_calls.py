@@ -469,7 +469,7 @@ class ReplyCalls:
         if isinstance(found, CallUnreadable):
             return to_call_error(found, tools, words)
         call = found.call
-        quarantined = self._chat.find_quarantined()
+        quarantined = self._chat.get_quarantined()
         named = find_tools(call.name, [*tools, *quarantined])
         if named and all(tool in quarantined for tool in named):
             return self._refuse(call, named[0], "held", name=call.name)

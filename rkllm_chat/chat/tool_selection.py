@@ -28,7 +28,7 @@ MAX_NAMED_AGAIN = 3
 def select_tools(chat: Conversation) -> ToolSelection:
     """Return the tool list for the current tools."""
     tools = list(chat.toolbox.tools)
-    instructions = dict(chat.find_instructions())
+    instructions = dict(chat.get_instructions())
     skills = chat.skills.usable if chat.skills else {}
     inputs = [chat.backend, chat.profile, chat.prompt_words, chat.call_format, tools, instructions, skills]
     if chat.tool_selection.inputs != inputs:

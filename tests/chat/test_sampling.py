@@ -63,10 +63,10 @@ def sample(
         questions.append(question)
         return agrees
 
-    async def find_backend() -> Backend:
+    async def get_backend() -> Backend:
         return backend
 
-    sampler = Sampler(find_backend, Settings, load(), ask, lambda tokens: tokens / speed if speed else 0.0, store)
+    sampler = Sampler(get_backend, Settings, load(), ask, lambda tokens: tokens / speed if speed else 0.0, store)
     return asyncio.run(sampler("harbour", params)), questions
 
 
@@ -169,14 +169,14 @@ for line in sys.stdin:
 
 
 def test_a_failed_request_is_an_error_for_its_server_which_goes_on() -> None:
-    async def find_backend() -> Backend:
+    async def get_backend() -> Backend:
         return ScriptedBackend(["Husum.", "Husum."])
 
     async def agree(_question: str) -> bool:
         return True
 
     async def call() -> list[str]:
-        handlers = ClientHandlers(sample=Sampler(find_backend, Settings, load(), agree))
+        handlers = ClientHandlers(sample=Sampler(get_backend, Settings, load(), agree))
         server = ServerConfig("harbour", command=sys.executable, args=("-c", SERVER), sandbox="off")
         async with Toolbox([server], None, handlers) as box:
             return [(await box.call(box.tools[0], {}, lambda *_: None)).text for _ in range(2)]

@@ -244,7 +244,7 @@ def _measure_beginning(app: App) -> list[tuple[str, int]]:
     if tokens := count_instructions(chat):
         parts.append((words("context.instructions"), tokens))
     if not catalogue.is_full:
-        instructions = render_prompt_instructions(chat, chat.find_instructions())
+        instructions = render_prompt_instructions(chat, chat.get_instructions())
         listed = replace(
             catalogue, sections=tuple(section for section in catalogue.sections if section not in instructions)
         )

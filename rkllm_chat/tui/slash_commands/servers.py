@@ -161,7 +161,7 @@ async def _show_server(app: App, name: str, emit: Emit) -> None:
     if connection.sandbox:
         await emit(Notice(_describe_access(name, connection.sandbox, words)))
     if connection.lifecycle.instructions:
-        state = "" if name in app.chat.find_instructions() else "_off" if server.instructions is False else "_small"
+        state = "" if name in app.chat.get_instructions() else "_off" if server.instructions is False else "_small"
         await emit(Notice(words(f"servers.instructions{state}", server=name)))
         await emit(Page(escape_visibly(connection.lifecycle.instructions)))
 
