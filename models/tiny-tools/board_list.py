@@ -24,6 +24,6 @@ def board_tools() -> tuple[Tool, ...]:
 def board_prompt_sha256() -> str:
     """The fingerprint of what the chat says of the board's tools now: in its system text, and before a question."""
     tools = board_tools()
-    asked = Message("user", "", tools=tuple(lines_of(tools, "json").values()))
+    asked = Message("user", "", tool_lines=tuple(lines_of(tools, "json").values()))
     prompt = compose_prompt([asked], (), catalogue=catalogue_at("servers", tools, "json"))
     return hashlib.sha256("\n".join(message.text for message in prompt).encode()).hexdigest()

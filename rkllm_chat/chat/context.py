@@ -57,7 +57,7 @@ def build_prompt(
     if form == "call":
         shown = [message for message in shown[:-1] if message.reply_kind != "discarded"]
         if shown and not chat.backend.supports_grammar:
-            shown[-1] = replace(shown[-1], hint=_name_tools(chat, forced_tools))
+            shown[-1] = replace(shown[-1], call_request=_name_tools(chat, forced_tools))
     words, system, kinds = chat.prompt_words, chat.settings.system, chat.backend.media_kinds
     answer_words = partial(load_answer_words, chat)
     if form == "flat":
@@ -163,12 +163,12 @@ def add_tool_signatures(chat: Conversation, messages: Sequence[Message]) -> list
     now.
     """
     question_index = find_last_turn(messages)
-    if not messages or messages[question_index].role != "user" or messages[question_index].tools:
+    if not messages or messages[question_index].role != "user" or messages[question_index].tool_lines:
         return list(messages)
     question = messages[question_index].text
 
     def with_lines(lines: tuple[str, ...]) -> list[Message]:
-        asked = replace(messages[question_index], tools=lines)
+        asked = replace(messages[question_index], tool_lines=lines)
         return [*messages[:question_index], asked, *messages[question_index + 1 :]]
 
     if select_catalogue(chat).is_full:

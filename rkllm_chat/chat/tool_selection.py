@@ -141,7 +141,7 @@ def _visible_signatures(history: Iterable[Message]) -> set[str]:
         if message.result and is_tool_description(message)
         for line in message.text.splitlines()
     )
-    return {*(line for message in history for line in message.tools), *described}
+    return {*(line for message in history for line in message.tool_lines), *described}
 
 
 def count_text_in_prompt(chat: Conversation, text: str) -> int:

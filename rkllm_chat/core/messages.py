@@ -158,8 +158,8 @@ class Message:
         text: Message text. For an assistant this is the raw reply, including calls and thoughts.
         result: Result of the call that a "tool" message answers.
         more: If `text` was truncated, the arguments for tool `more` that return the next part.
-        tools: Signatures of the tools that may help with a user message, one line each, shown before its text.
-        hint: Sentence behind a user message that names tools that may help; new messages in a history have none.
+        tool_lines: Signatures of the tools that may help with a user message, one line each, shown before its text.
+        call_request: Sentence behind a user message that asks for a call of some tools; only in a prompt.
         media: Pictures and sounds, in the order of their positions in `text`. In the message of a result, what the
             model is to see of `result.media`.
         reply_kind: Of an assistant message: "forced" if calls were impossible when it was written, "discarded" if it
@@ -170,8 +170,8 @@ class Message:
     text: str
     result: ToolResult | None = None
     more: Mapping[str, Any] | None = None
-    tools: tuple[str, ...] = ()
-    hint: str = ""
+    tool_lines: tuple[str, ...] = ()
+    call_request: str = ""
     media: tuple[Media, ...] = ()
     reply_kind: ReplyKind = ""
 
@@ -206,7 +206,7 @@ class Attachment:
     media: tuple[Media, ...] = ()
 
 
-_OPTIONAL = ("hint", "media", "reply_kind", "decline_reason", "is_report")
+_OPTIONAL = ("call_request", "media", "reply_kind", "decline_reason", "is_report")
 
 
 def to_table(record: DataclassInstance) -> dict[str, Any]:

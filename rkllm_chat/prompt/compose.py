@@ -114,12 +114,12 @@ def _system_text(catalogue: Catalogue, words: Words, system: str, call_format: F
 
 
 def add_signatures(message: Message, words: Words) -> Message:
-    """Add to the text of a user message the tools that may help: their signatures before it, the hint after it."""
-    if message.hint:
-        message = replace(message, text=f"{message.text}\n\n{message.hint}")
-    if not message.tools:
+    """Add to the text of a user message the tools that may help: their signatures before it, the request after it."""
+    if message.call_request:
+        message = replace(message, text=f"{message.text}\n\n{message.call_request}")
+    if not message.tool_lines:
         return message
-    head = "\n".join([words("prompt.may_help"), *message.tools, "", ""])
+    head = "\n".join([words("prompt.may_help"), *message.tool_lines, "", ""])
     return replace(message, text=head + message.text, media=_shift(message.media, len(head)))
 
 

@@ -126,8 +126,11 @@ RECORD_TYPES: dict[str, type[Record]] = {
 }
 """Value of member `kind` -> record class."""
 _TYPE_HINTS = {kind: get_type_hints(kind) for kind in (*RECORD_TYPES.values(), Tool, ToolResult, Media)}
-_RENAMED = {"kept": "retained_count"}
-"""Members of records that earlier builds wrote -> what they are called now."""
+_FORMER_NAMES: dict[type[Any], dict[str, str]] = {
+    ContextTrimmed: {"retained_count": "kept"},
+    Message: {"tool_lines": "tools", "call_request": "hint"},
+}
+"""Members of records -> what earlier builds called them."""
 _KIND_OF = {kind: name for name, kind in RECORD_TYPES.items()}
 
 
@@ -244,8 +247,7 @@ def read_entry(table: Any) -> LogEntry:
     at = datetime.fromisoformat(_decode(str, table.get("at")).replace("Z", "+00:00"))
     if not 1 < at.year < 9999:  # in another time zone it could be the year 0 or 10000, which no date can have
         raise ValueError("no time of a session")
-    renamed = {new: table[old] for old, new in _RENAMED.items() if old in table}
-    return LogEntry(at.timestamp(), _build(RECORD_TYPES[kind], {**renamed, **table}))
+    return LogEntry(at.timestamp(), _build(RECORD_TYPES[kind], table))
 
 
 def _build(kind: type[Any], table: Any) -> Any:
@@ -256,6 +258,8 @@ def _build(kind: type[Any], table: Any) -> Any:
     """
     if not isinstance(table, dict):
         raise ValueError(f"not a {kind.__name__}")
+    former = _FORMER_NAMES.get(kind, {})
+    table = {**{name: table[old] for name, old in former.items() if old in table}, **table}
     values = {name: _decode(hint, table[name]) for name, hint in _TYPE_HINTS[kind].items() if name in table}
     try:
         return kind(**values)

@@ -209,7 +209,7 @@ def test_a_model_file_names_its_profile_unless_a_configuration_does(
 def test_the_model_was_trained_with_the_prompt_of_today(board: Bench) -> None:
     tools, chat = list(board.servers.tools), board.new_chat()
     lines = tuple(render_tool(name, tool, chat.list_format) for name, tool in shown_names(tools).items())
-    prompt = "\n".join(message.text for message in build_prompt(chat, [Message("user", "", tools=lines)]))
+    prompt = "\n".join(message.text for message in build_prompt(chat, [Message("user", "", tool_lines=lines)]))
     trained = board.backend.header.get_text("tiny_tools.prompt_sha256")
     assert trained == hashlib.sha256(prompt.encode()).hexdigest(), "the prompt or the board changed: train it again"
 

@@ -116,7 +116,7 @@ def test_the_small_model_works_with_two_hundred_tools(tmp_path: Path) -> None:
                 events = await collect(Turn(app.chat).run(line))
                 assert isinstance(events[-1], TurnEnded)
             assert all(usage.prompt_tokens <= compute_prompt_budget(app.chat) for usage in app.chat.usages)
-            told = [re.findall(r'"name": "(\w+)"', line)[0] for line in app.chat.history[0].tools]
+            told = [re.findall(r'"name": "(\w+)"', line)[0] for line in app.chat.history[0].tool_lines]
             assert told == ["convert_time", "get_time"]
 
     asyncio.run(play())
@@ -150,7 +150,7 @@ def test_a_question_has_no_signatures_where_all_tools_fit_or_none_may_help(line:
     chat = make_chat(["Yes."], window)
     take_turn(chat, line)
     assert backend_of(chat).prompts[0][1].text == line
-    assert chat.history[0].tools == ()
+    assert chat.history[0].tool_lines == ()
 
 
 def test_each_level_is_shorter_than_the_one_before() -> None:
@@ -178,24 +178,24 @@ def test_of_visible_signatures_only_the_likeliest_names_are_repeated() -> None:
     for line in (ASK_STATUS, ASK_STATUS, "Play some music"):
         take_turn(chat, line)
     first, _, again, _, other, _ = chat.history
-    assert STATUS in first.tools
-    assert again.tools[0] == "- git_status" and len(again.tools) == MAX_NAMED_AGAIN
-    assert all(line.count(" ") == 1 for line in again.tools)
-    assert other.tools and not set(other.tools) & set(first.tools)
+    assert STATUS in first.tool_lines
+    assert again.tool_lines[0] == "- git_status" and len(again.tool_lines) == MAX_NAMED_AGAIN
+    assert all(line.count(" ") == 1 for line in again.tool_lines)
+    assert other.tool_lines and not set(other.tool_lines) & set(first.tool_lines)
     assert_only_grow(backend_of(chat).prompts)
 
 
 def test_tools_for_a_question_take_no_more_than_their_share() -> None:
     chat = make_chat(["Yes."])
     take_turn(chat, " ".join(tool.description for tool in read_tools())[:700])
-    assert 0 < chat.count_text("\n".join(chat.history[0].tools)) <= WINDOW * SIGNATURES_FRACTION + 1
+    assert 0 < chat.count_text("\n".join(chat.history[0].tool_lines)) <= WINDOW * SIGNATURES_FRACTION + 1
 
 
 @pytest.mark.parametrize(("text", "tools"), [("", 1), (" " + "x" * 2200, 0)])
 def test_one_tool_is_shown_where_its_share_holds_none_and_none_where_nothing_fits(text: str, tools: int) -> None:
     chat = make_chat(["Yes."], 600)
     take_turn(chat, "edit the file main.py" + text)
-    assert len(chat.history[0].tools) == tools
+    assert len(chat.history[0].tool_lines) == tools
 
 
 def test_tools_are_shown_again_with_the_question_that_makes_older_turns_leave() -> None:
@@ -237,7 +237,7 @@ def test_a_described_tool_is_not_shown_again_and_an_unknown_one_is_reported() ->
     take_turn(chat, "Hello!")
     assert WORDS("prompt.unknown_tool", name="zzz") in render(backend_of(chat).prompts[1])
     take_turn(chat, ASK_STATUS)
-    assert chat.history[-2].tools and STATUS not in chat.history[-2].tools
+    assert chat.history[-2].tool_lines and STATUS not in chat.history[-2].tool_lines
 
 
 def test_a_servers_own_describe_tool_is_called_with_its_server() -> None:
@@ -266,7 +266,7 @@ def test_a_session_keeps_the_signatures_that_were_shown(tmp_path: Path) -> None:
         sessions.close()
     assert_only_grow([backend_of(chat).prompts[-1], backend_of(later).prompts[-1]])
     assert later.history[: len(chat.history)] == chat.history
-    assert later.history[-2].tools[0] == "- git_status"
+    assert later.history[-2].tool_lines[0] == "- git_status"
 
 
 class NativeBackend(ScriptedBackend):
@@ -323,7 +323,7 @@ def test_tools_and_context_show_the_catalogue_level_and_its_cost(tmp_path: Path)
             assert isinstance(context, Table)
             parts = {row[0]: row[1] for row in context.rows}
             assert list(parts)[1:3] == ["tool catalogue", "tool signatures per question"]
-            shown = "\n".join(app.chat.history[0].tools)
+            shown = "\n".join(app.chat.history[0].tool_lines)
             assert int(parts["tool signatures per question"]) == pytest.approx(len(shown) / 4, abs=2)
             app.toolbox.disabled = {tool.full_name for tool in read_tools() if tool.server != "time"}
             assert select_catalogue(app.chat).is_full

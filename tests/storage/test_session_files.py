@@ -320,10 +320,15 @@ def test_edits_are_applied_when_a_talk_is_rebuilt(shelf: SessionDirectory, said:
     assert edited == RestoredConversation((Message("user", "short"), four))
 
 
-def test_a_trim_that_an_earlier_build_wrote_retains_what_it_retained() -> None:
+def test_records_of_earlier_builds_are_read_by_the_names_of_their_members() -> None:
     trim = {"kind": "forgot", "at": "2026-11-20T17:16:42Z", "first_shown": 4, "turns": 1}
     for member in ("kept", "retained_count"):
         assert read_entry({**trim, member: 2}).record == ContextTrimmed(4, 1, 2)
+    said = {"role": "user", "text": "q", "tools": ["depth()"], "hint": "Call depth."}
+    message = Message("user", "q", tool_lines=("depth()",), call_request="Call depth.")
+    assert read_entry({**trim, "kind": "message", **said}).record == message
+    edited = {**trim, "kind": "edit", "start": 0, "stop": 1, "messages": [said]}
+    assert read_entry(edited).record == HistoryEdited(0, 1, (message,))
 
 
 def test_a_file_that_is_too_large_is_not_read(shelf: SessionDirectory) -> None:

@@ -58,7 +58,7 @@ class ExportedTurn:
         tools_s: Time spent on tools; calls of one reply run concurrently, so only the longest counts.
         reason: How the turn ended; None if it did not.
         error: Why the turn failed.
-        told: Tool signatures that the model was shown with the message.
+        tool_lines: Tool signatures that the model was shown with the message.
         media: Pictures and sounds of the message.
     """
 
@@ -70,7 +70,7 @@ class ExportedTurn:
     tools_s: float = 0.0
     reason: End | None = None
     error: str = ""
-    told: tuple[str, ...] = ()
+    tool_lines: tuple[str, ...] = ()
     media: tuple[Media, ...] = ()
 
 
@@ -133,8 +133,8 @@ class _TurnBuilder:
                 self.setup = setup
             case SessionTitle(title):
                 self.given_title = title
-            case Message("user", text, tools=tools, media=media):
-                self.turns.append(ExportedTurn(text, entry.at, told=tools, media=media))
+            case Message("user", text, tool_lines=tool_lines, media=media):
+                self.turns.append(ExportedTurn(text, entry.at, tool_lines=tool_lines, media=media))
                 self._pending_calls = []
             case Message("assistant", text):
                 self._add_reply(text)

@@ -217,7 +217,7 @@ def _measure_parts(app: App) -> list[tuple[str, int]]:
 
     visible = keep_visible_media(chat.visible_messages, chat.backend.media_kinds)
     parts = _measure_beginning(app)
-    if schemas := [line for message in visible for line in (*message.tools, message.hint) if line]:
+    if schemas := [line for message in visible for line in (*message.tool_lines, message.call_request) if line]:
         parts.append((words("context.forms"), count_text_in_prompt(chat, "\n".join(schemas))))
     parts.append((words("context.said"), count([message for message in visible if message.role != "tool"])))
     results = [replace(message, role="user") for message in visible if message.role == "tool"]
