@@ -206,7 +206,7 @@ class ServerApproval:
         pending: list[tuple[ReviewedStart, list[str]]] = []
         for server in filter(is_enabled, filter(needs_acceptance, servers)):
             review = await asyncio.to_thread(review_start, server)  # probing the sandbox may take seconds
-            lines = describe_server(review, words, allow)
+            lines = describe_review(review, words, allow)
             if _fingerprint(review, lines) not in self._declined and not is_accepted(self.trust_store, review):
                 pending.append((review, lines))
         asks_each = len(pending) == 1
@@ -253,7 +253,7 @@ def _list_starts(pending: Sequence[tuple[ReviewedStart, list[str]]], words: Word
     return listed
 
 
-def describe_server(review: ReviewedStart, words: Words, allow: Iterable[str] = ()) -> list[str]:
+def describe_review(review: ReviewedStart, words: Words, allow: Iterable[str] = ()) -> list[str]:
     """Describe completely how a server would be started or reached, what it could access, and what is notable.
 
     This is the one review of a server, for those that a folder's file defines as for those that a command is about to

@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..backends.project_files import list_project_files, review_project_files
-from ..chat.server_approval import describe_files, describe_rights, describe_server, store_rights
+from ..chat.server_approval import describe_files, describe_review, describe_rights, store_rights
 from ..config.accepted_files import accept_files
 from ..config.files import TRUST_VARIABLE
 from ..config.loader import load_settings, state_folder
@@ -157,7 +157,7 @@ def confirm_starts(
     """
     translate = i18n.load()
     for review in reviews:
-        _print_lines(describe_server(review, translate, allow))
+        _print_lines(describe_review(review, translate, allow))
     return confirm(question)
 
 

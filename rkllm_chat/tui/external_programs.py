@@ -12,7 +12,7 @@ from pathlib import Path
 from ..core.run_module import run_module
 
 
-async def start_program(command: Sequence[str] | str) -> asyncio.subprocess.Process:
+async def start_external(command: Sequence[str] | str) -> asyncio.subprocess.Process:
     """Start a program; a string is run by the shell. Raises OSError."""
     if isinstance(command, str):
         return await asyncio.create_subprocess_shell(command)

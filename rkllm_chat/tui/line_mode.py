@@ -21,7 +21,7 @@ from ..core.i18n import Words
 from ..core.sanitize import escape_line_visibly
 from .approval_prompt import CallLine, TerminalFrontend
 from .event_lines import EventPrinter, open_terminal
-from .external_programs import start_program
+from .external_programs import start_external
 from .picker import Picker
 
 PROMPT = "> "
@@ -111,7 +111,7 @@ class LineModeFrontend(TerminalFrontend):
         """Run a shell command in the foreground and return its exit code; questions wait, as it reads the keys."""
         async with self._questioning:
             with self._on_interrupt(lambda: None):
-                return await (await start_program(command)).wait()
+                return await (await start_external(command)).wait()
 
     async def pick(self, picker: Picker) -> str | None:
         """Show the rows with their numbers and ask for one."""

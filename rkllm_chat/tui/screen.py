@@ -22,7 +22,7 @@ from prompt_toolkit.key_binding.vi_state import InputMode
 from typing_extensions import Self
 
 from ..core.sanitize import sanitize_line
-from .external_programs import edit_text, page_text, start_program
+from .external_programs import edit_text, page_text, start_external
 from .input_line import InputLine
 from .key_bindings import KeyActions, KeyHandler
 from .picker import Picker
@@ -179,7 +179,7 @@ class Screen:
         """
         async with self._lend_terminal() as record_interrupted:
             try:
-                child = await start_program(command)
+                child = await start_external(command)
             except OSError as error:
                 name = command if isinstance(command, str) else command[0]
                 print(f"{name}: {error.strerror}", file=sys.stderr)  # noqa: T201 - in the foreground

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 import fork_server
 from backends.openai.service import Service
 from fuzzing import examples
-from rkllm_chat.chat.server_approval import describe_server
+from rkllm_chat.chat.server_approval import describe_review
 from rkllm_chat.config.files import TRUST_VARIABLE
 from rkllm_chat.config.settings import read_json
 from rkllm_chat.config.trust_rules import Origin
@@ -453,7 +453,7 @@ def test_any_server_of_a_folder_is_described_in_printable_lines(entry: dict[str,
         [server] = read_json(json.dumps({"mcpServers": {"a": entry}}), "mcp.json", {}, Origin.PROJECT).servers
     except ConfigError:
         return
-    lines = describe_server(review_start(server), i18n.load())
+    lines = describe_review(review_start(server), i18n.load())
     assert lines
     assert [line for line in lines if "\n" in line or escape_visibly(sanitize_for_terminal(line)) != line] == []
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from rkllm_chat.chat.server_approval import describe_server
+from rkllm_chat.chat.server_approval import describe_review
 from rkllm_chat.config.servers import ServerConfig
 from rkllm_chat.config.trust_rules import Origin
 from rkllm_chat.core.i18n import load
@@ -124,7 +124,7 @@ def test_the_approval_of_a_known_server_shows_what_it_may_do_and_why(
     monkeypatch.chdir(folder)
     arguments = ("-m", "mcp_server_fetch")
     server = ServerConfig("f", command=sys.executable, args=arguments, sandbox="on", origin=Origin.PROJECT)
-    shown = describe_server(review_start(server), load())
+    shown = describe_review(review_start(server), load())
     assert "  network = true" in shown and "  ! it can use the network" in shown
     assert "  known to need this: mcp-server-fetch (it opens web pages)" in shown
 
@@ -181,7 +181,7 @@ def test_the_approval_names_the_variables_that_are_passed(monkeypatch: pytest.Mo
     monkeypatch.setenv("HTTPS_PROXY", "http://me:hidden@proxy.example:3128")
     server = ServerConfig("x", sys.executable, sandbox="on", source="mcp.json", origin=Origin.PROJECT)
     for has_network in (True, False):
-        lines = describe_server(review_start(replace(server, network=has_network)), load("en"))
+        lines = describe_review(review_start(replace(server, network=has_network)), load("en"))
         passed = "".join(line for line in lines if line.startswith("  passes = "))
         assert ('"HTTPS_PROXY"' in passed) is has_network and "hidden" not in str(lines)
 

@@ -35,7 +35,7 @@ def run(words: Sequence[str]) -> int:
     open_missing_streams()
     try:
         listen_for_signals()
-        text, code = execute_command(words, options, invocation)
+        text, code = _execute(words, options, invocation)
         ignore_signals()
     except (StoppedBySignal, KeyboardInterrupt) as stop:
         name = stop.name if isinstance(stop, StoppedBySignal) else "SIGINT"
@@ -59,7 +59,7 @@ def run(words: Sequence[str]) -> int:
     return code or (WRITE_ERROR_CODE if write_error else 0)
 
 
-def execute_command(words: Sequence[str], options: Options, invocation: Invocation) -> tuple[str, int]:
+def _execute(words: Sequence[str], options: Options, invocation: Invocation) -> tuple[str, int]:
     """Execute the command; return the text for standard output and the exit code."""
     try:
         remaining = parse(words, options)
