@@ -212,7 +212,7 @@ def edit_config(path: Path, environment: Mapping[str, str] = os.environ) -> Iter
         with edit_file(path, find_state_folder(environment), follows_links=_may_be_link(path, environment)) as edit:
             yield edit
     except LinkError as error:
-        text = f"{error.strerror}, and such a file of a folder is not edited: it could lead to any file of yours."
+        text = f"{path}: {error.strerror}. Such a file of a folder is not edited: it could lead to any file of yours."
         raise ConfigError(text, "Edit the file that it leads to, or put a copy in its place.", path=str(path)) from None
     except OSError as error:
         raise ConfigError(f"{path} cannot be written: {error.strerror}.", path=str(path)) from None

@@ -84,7 +84,8 @@ def test_a_file_of_a_project_that_is_a_link_or_behind_one_is_refused(
 def test_the_command_refuses_it_with_the_reason(folder: Path, program: Run) -> None:
     (folder / "../own.toml").write_text(EVIL, encoding="utf-8")
     (folder / "mcp_config.toml").symlink_to("../own.toml")
-    assert "symbolic link" in program("mcp", "disable", "evil", code=3).stderr
+    for words in (("disable", "evil"), ("add", "--project", "new", "--", "true")):
+        assert "mcp_config.toml: it is a symbolic link" in program("mcp", *words, code=3).stderr
     assert (folder / "../own.toml").read_text(encoding="utf-8") == EVIL
 
 

@@ -168,7 +168,8 @@ mode("call", "dangling-output")(
 )
 mode("call", "hostile-output")(give({"content": [], "structuredContent": {"value": SLOW_TEXT}}))
 mode("start", "rug-pull-on-restart")(in_lives(1, 1, stay_silent, offer(lambda: WITH_CHANGED)))
-mode("call", "rug-pull-on-restart")(crash_once)
+mode("start", "tool-goes-away")(in_lives(1, 1, stay_silent, offer(lambda: WITHOUT_ADD)))
+mode("call", "rug-pull-on-restart", "tool-goes-away")(crash_once)
 mode("start", "tool-comes-back")(in_lives(2, 2, offer(lambda: WITHOUT_ADD), stay_silent))
 
 

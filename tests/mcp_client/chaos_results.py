@@ -23,6 +23,9 @@ EXFILTRATION = (
 TRICKS = "safe\u202egnp.exe\u2066\u2069 zero\u200bwidth \U000e0041\U000e0042 tag \ufeff"
 SECRETS = "ghp_0123456789abcdefghijABCDEFGHIJ012345 AKIAIOSFODNN7EXAMPLE Bearer abc.def.ghi password=hunter2"
 
+WHO = {"method": "elicitation/create", "params": {"mode": "form", "message": "Who?", "requestedSchema": {}}}
+PAGE = {"mode": "url", "elicitationId": "1", "url": "https://sign.example/1", "message": "Sign first."}
+
 RESULTS: dict[str, Any] = {
     "ansi-escape": text(ESCAPES),
     "injection": text(INJECTION),
@@ -56,6 +59,7 @@ RESULTS: dict[str, Any] = {
     "resource-link": {"content": [{"type": "resource_link", "uri": "x://y", "name": "y"}]},
     "is-error-text": text("done", isError="perhaps"),
     "unknown-type": {"resultType": "prophecy", "content": []},
+    "asks-first": {"resultType": "input_required", "inputRequests": {"who": WHO}, "requestState": "s"},
 }
 NUMBER = {"type": "object", "properties": {"value": {"type": "number"}}, "required": ["value"]}
 # What the tool promises of its results.
@@ -74,6 +78,7 @@ ERRORS: dict[str, Message] = {
     "rpc-error-no-code": {"error": {"message": "it went wrong"}},
     "rpc-error-null": {"error": None},
     "rpc-error-odd-code": {"error": {"code": "E42", "message": ["it", "went", "wrong"]}},
+    "rpc-error-page": {"error": {"code": -32042, "message": "Sign first.", "data": {"elicitations": [PAGE]}}},
     "neither": {},
 }
 

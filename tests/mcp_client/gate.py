@@ -11,6 +11,7 @@ import hashlib
 import json
 import re
 import secrets
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -274,13 +275,16 @@ class Authorization(Answerer):
 
 
 @contextmanager
-def open_gate(**wanted: Any) -> Iterator[Gate]:
-    """Both servers, on free ports of this machine."""
+def open_gate(tls: ssl.SSLContext | None = None, **wanted: Any) -> Iterator[Gate]:
+    """Both servers, on free ports of this machine; with `tls` the MCP server is at an https address."""
     gate = Gate(**wanted)
     kinds = [type("Ours", (kind,), {"gate": gate}) for kind in (Resource, Authorization)]
     servers = [ThreadingHTTPServer(("127.0.0.1", 0), kind) for kind in kinds]
     gate.url, gate.issuer = (f"http://127.0.0.1:{server.server_address[1]}" for server in servers)
     gate.url += "/mcp"
+    if tls:
+        servers[0].socket = tls.wrap_socket(servers[0].socket, server_side=True)
+        gate.url = gate.url.replace("http:", "https:")
     threads = [threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True) for server in servers]
     for thread in threads:
         thread.start()

@@ -53,6 +53,7 @@ OUTCOMES: dict[str, str] = {
     "dup-keys": "two",
     "structured-right": "seven",
     "big-int": "✗too long",
+    "too-many-on-a-line": "✗it has too many values",
     "dup-result": "✗it has a result and an error",
     "float-id": "whole",
     "php-result": "known",
