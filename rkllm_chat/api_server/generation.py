@@ -43,6 +43,7 @@ from ..core.events import (
     Reading,
     ReplyDiscarded,
     Text,
+    TextWasThought,
     Thought,
     ToolFinished,
     TurnEnded,
@@ -363,6 +364,8 @@ class ReplyGenerator:
                 held.text += self._trimmer.feed(text)
             case CallFound(call):
                 held.calls += filter(None, [self._accept(call)])
+            case TextWasThought():
+                held.text = ""
             case ReplyDiscarded():
                 held.discard()
                 self._calls.clear()

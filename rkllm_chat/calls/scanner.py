@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial
 
-from ..core.events import CallDescribed, CallFound, CallUnreadable, Text, Thought
+from ..core.events import CallDescribed, CallFound, CallUnreadable, Text, TextWasThought, Thought
 from .described_calls import describe_calls
 from .formats import (
     CONTROL_TOKENS,
@@ -47,7 +47,8 @@ from .formats.unmarked import (
 from .incremental_reader import CharPattern, EndOfTextError, Parsing, Reader, TooLongError
 from .literals import Markers, char_pattern, compile_markers
 
-THINK_TAGS = {"<think>": "</think>"}
+THINK_TAGS = {"<think>": "</think>", "<thinking>": "</thinking>"}
+_THINK_ENDS = tuple(THINK_TAGS.values())
 _FENCES = ("```", "~~~")
 _QUOTED_LINE = "> "
 _END_ONLY = ("</s>", "<eos>", "</assistant>", "</response>", "<sep>", "<SPECIAL_12>", "<end_of_sentence>")
@@ -78,7 +79,7 @@ class InventedResult:
     text: str
 
 
-ScannerEvent = Text | Thought | CallFound | CallUnreadable | CallDescribed | InventedResult
+ScannerEvent = Text | Thought | TextWasThought | CallFound | CallUnreadable | CallDescribed | InventedResult
 
 
 class Scanner:
@@ -132,7 +133,7 @@ class Scanner:
         self._events: list[ScannerEvent] = []
         self._thoughts: list[str] = []
         self._texts: list[str] = []
-        self._is_in_thought = False
+        self._is_in_thought = self._mentions_thought = False
         self._calls = 0
         self._is_fresh = True  # only white space since the reply began or a call ended
         self._has_text = False
@@ -215,8 +216,13 @@ class Scanner:
 
     def _read_marked(self, mark: str) -> Parsing[None]:
         lexicon = self._lexicon
-        if mark in lexicon.thoughts:
-            yield from self._read_thought((lexicon.thoughts[mark],))
+        if mark in THINK_TAGS and not self._is_fresh and self._blank_line() is None:
+            self._mentions_thought = True
+            self._emit(Text, mark)
+        elif mark in lexicon.thoughts:
+            yield from self._read_thought((lexicon.thoughts[mark],), mark)
+        elif mark in _THINK_ENDS and self._ends_unmarked_thought():
+            self._turn_text_into_thought()
         elif mark in lexicon.openers:
             opener = yield from self._read_repeated(mark)
             is_call = not self._is_quoted() and (yield from self._try(opener, lexicon.openers[mark]))
@@ -230,6 +236,19 @@ class Scanner:
             yield from self._drop(mark)
         elif mark and not (self._writes_unmarked and (yield from self._read_last_call(mark))):
             yield from self._read_quote(mark)
+
+    def _ends_unmarked_thought(self) -> bool:
+        """Tell whether an end tag here ends a thought that began with the reply, and is not only mentioned in it."""
+        if self._mentions_thought or self._thoughts or self._calls or not self._has_text:
+            return False
+        return self._blank_line() is not None or not self._tail.endswith((" ", "(", "[", "*", *_OPENING_QUOTES))
+
+    def _turn_text_into_thought(self) -> None:
+        self._events.append(TextWasThought())
+        self._thoughts, self._texts, self._has_text = self._texts, [], False
+        self._measured = self._labelled = 0
+        self._role_line = self._tail = ""
+        self._begin_afresh("")
 
     def _read_repeated(self, mark: str) -> Parsing[str]:
         """Consume further copies of an opener, which mean no more than one; return what was read of it."""
@@ -500,8 +519,13 @@ class Scanner:
     def _keep(self) -> None:
         self.retained_length = self._fed - (len(self._reader.text) - self._reader.at)
 
-    def _read_thought(self, closers: tuple[str, ...]) -> Parsing[None]:
+    def _read_thought(self, closers: tuple[str, ...], opener: str = "") -> Parsing[None]:
+        start = len(self._thoughts)
         self._is_in_thought = not (yield from self._emit_until(Thought, compile_markers(closers)))
+        rest = "".join(self._thoughts[start:])
+        if self._is_in_thought and self._reader.is_complete and opener in THINK_TAGS and rest.startswith(" "):
+            self._emit(Text, opener + rest)  # an answer that begins with the tag: "<think> begins a thought."
+            return
         self._begin_afresh("")
 
     def _read_quote(self, marker: str) -> Parsing[None]:
@@ -558,6 +582,17 @@ class Scanner:
         return [event for event in events if not isinstance(event, Text) or event.text.strip()]
 
 
+def settle_thoughts(events: Iterable[ScannerEvent]) -> list[ScannerEvent]:
+    """Return the events of a whole reply with thoughts where its text turned out to be one."""
+    settled: list[ScannerEvent] = []
+    for event in events:
+        if isinstance(event, TextWasThought):
+            settled = [Thought(one.text) if isinstance(one, Text) else one for one in settled]
+        else:
+            settled.append(event)
+    return settled
+
+
 class _Lexicon:
     """The markers of a set of formats and what each of them begins.
 
@@ -593,7 +628,7 @@ class _Lexicon:
         self.ordered_openers = tuple(sorted(self.openers, key=len, reverse=True))
         self.marked = Markers((*self.openers, *self.thoughts, *self.controls))
         self.turn_ends = Markers((*_TOKEN_PREFIXES, *self.controls, *_FENCES, "{", "["))
-        quotes = (*_FENCES, "`", _QUOTED_LINE, *(_UNMARKED_BEGINNINGS if with_brackets else ()))
+        quotes = (*_THINK_ENDS, *_FENCES, "`", _QUOTED_LINE, *(_UNMARKED_BEGINNINGS if with_brackets else ()))
         self.markers = Markers((*self.marked.literals, *quotes, *self.stripped))
 
 

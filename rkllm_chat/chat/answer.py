@@ -13,6 +13,7 @@ from ..core.events import (
     Notice,
     ReplyDiscarded,
     Text,
+    TextWasThought,
     ToolFinished,
     TurnEnded,
 )
@@ -25,6 +26,7 @@ class Answer:
 
     Attributes:
         text_parts: The text after the last call.
+        report: The program's line on the calls, before that text.
         results: Results of the calls.
         suggested: Calls that the reply describes and that did not run.
         notices: Notices.
@@ -32,6 +34,7 @@ class Answer:
     """
 
     text_parts: list[str] = field(default_factory=list[str])
+    report: str = ""
     results: list[ToolResult] = field(default_factory=list[ToolResult])
     suggested: list[ToolCall] = field(default_factory=list[ToolCall])
     notices: list[str] = field(default_factory=list[str])
@@ -39,17 +42,19 @@ class Answer:
 
     @property
     def text(self) -> str:
-        return "".join(self.text_parts).strip()
+        return "".join([self.report, *self.text_parts]).strip()
 
     def add(self, event: Event) -> None:
         """Add an event; text before a call is no part of the answer."""
         match event:
+            case Text(line, is_report=True):
+                self.report = line
             case Text(part):
                 self.text_parts.append(part)
             case CallFound() | CallUnreadable() | CallsDetected():  # or the user had a suggested call run
                 self.text_parts.clear()
                 self.suggested.clear()
-            case ReplyDiscarded():
+            case ReplyDiscarded() | TextWasThought():
                 self.text_parts.clear()
             case CallDescribed(call):
                 self.suggested.append(call)

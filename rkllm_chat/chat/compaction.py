@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ..core.events import Event, Notice, Reading, Text, WritingCall
+from ..core.events import Event, Notice, Reading, Text, TextWasThought, WritingCall
 from ..core.messages import Message
 from ..prompt.budget import truncate_middle
 from ..prompt.compose import keep_visible_media, render_result, show_media
@@ -58,10 +58,12 @@ async def compact(chat: Conversation, messages: int, emit: Emit) -> None:
         if isinstance(event, Text):
             texts.append(event.text)
             await emit(WritingCall("", sum(map(len, texts))))
+        elif isinstance(event, TextWasThought):
+            texts.clear()
         elif isinstance(event, Notice | Reading):
             await emit(event)
 
-    reply = ReplyStream(make_reply_scanner(chat), lambda _call: None)
+    reply = ReplyStream(make_reply_scanner(chat))
     generation = replace(chat.settings.generation, max_tokens=max_tokens)
     await reply.read(chat.backend.stream(prompt, generation, native_tools_of(chat)), take, chat.translate)
     summary = "".join(texts).strip()

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
-from ..backends.base import PromptRenderer, PromptReplacer
+from ..backends.base import PromptRenderer, PromptReplacer, ThinkingSwitch
 from ..calls.described_calls import find_named_tools, find_refused_tools, is_refusal
 from ..calls.formats import FORMATS
 from ..calls.grammar import CallGrammar, NoCalls, build_call_grammar, forbid_calls, require_call
 from ..calls.model_families import make_scanner
-from ..calls.scanner import Scanner
+from ..calls.scanner import THINK_TAGS, Scanner
 from ..calls.tool_names import shown_name, shown_names
 from ..core.events import Usage
 from ..core.i18n import Words, detect_text_language
@@ -154,6 +155,29 @@ def make_reply_scanner(chat: Conversation) -> Scanner:
         chat.prompt_words,
         chat.profile.writes_unmarked,
     )
+
+
+def may_begin_in_thought(chat: Conversation) -> bool:
+    """Return whether a reply may begin inside a thought that nothing marks, as services send it that do not split it.
+
+    That holds for a family whose template opens the thought, until a reply of the conversation has none.
+    """
+    replies = (message.text for message in chat.history if message.role == "assistant")
+    may_think = chat.backend.family.starts_in_thought and chat.settings.thinking != "off"
+    return may_think and all(any(end in reply for end in THINK_TAGS.values()) for reply in replies)
+
+
+@contextmanager
+def thinking_off(chat: Conversation, is_needed: bool) -> Iterator[None]:
+    """Return a context in which the model does not think, where the engine can switch it."""
+    if not (is_needed and isinstance(chat.backend, ThinkingSwitch)):
+        yield
+        return
+    chat.backend.set_thinking("off")
+    try:
+        yield
+    finally:
+        chat.backend.set_thinking(chat.settings.thinking)
 
 
 def add_tool_signatures(chat: Conversation, messages: Sequence[Message]) -> list[Message]:

@@ -13,7 +13,7 @@ from ..calls.arguments import MAX_STEPS, find_violation
 from ..calls.grammar import build_reply_grammar
 from ..calls.schema.resolve import BudgetedSchema, BudgetExceededError
 from ..core.errors import GenerationError
-from ..core.events import CallFound, CallUnreadable, Event, Text, TurnEnded
+from ..core.events import CallFound, CallUnreadable, Event, Text, TextWasThought, TurnEnded
 from ..core.strict_json import parse_strict_json
 from .conversation import Conversation
 from .event_stream import Emit, emit_all
@@ -59,7 +59,7 @@ async def correct_answer(
             case TurnEnded():
                 ends.append(event)
             case _:
-                if isinstance(event, CallFound | CallUnreadable):
+                if isinstance(event, CallFound | CallUnreadable | TextWasThought):
                     parts.clear()
                 await emit(event)
 

@@ -12,7 +12,19 @@ from contextlib import aclosing
 
 from ..backends.base import ModelStream, TokenScore
 from ..calls.scanner import InventedResult, Scanner, ScannerEvent
-from ..core.events import CallDescribed, CallFound, CallUnreadable, Event, Reading, Sentence, Text, Usage, WritingCall
+from ..core.events import (
+    CallDescribed,
+    CallFound,
+    CallUnreadable,
+    Event,
+    Reading,
+    Sentence,
+    Text,
+    TextWasThought,
+    Thought,
+    Usage,
+    WritingCall,
+)
 from ..core.messages import EMPTY_REPLY
 from .event_stream import Emit
 
@@ -28,22 +40,30 @@ class ReplyStream:
         described: Calls that it only describes; they do not run by themselves.
         has_text: Whether it has words for the user: more than fences, emphasis and white space, which are not shown
             alone.
+        has_thought: Whether it has a thought.
         is_empty: Whether nothing was generated yet.
     """
 
-    def __init__(self, scanner: Scanner, on_call: Callable[[CallFound | CallUnreadable], None]) -> None:
+    def __init__(
+        self,
+        scanner: Scanner,
+        on_call: Callable[[CallFound | CallUnreadable], None] = lambda _call: None,
+        may_be_thought: bool = False,
+    ) -> None:
         """Prepare to read a reply.
 
         Args:
             scanner: Parser of the reply.
             on_call: Called for each call when it is complete, so that it can start before the reply ends.
+            may_be_thought: Its text may turn out to be a thought, and is shown when that is known.
         """
         self.usage = Usage()
         self.calls: list[CallFound | CallUnreadable] = []
         self.described: list[CallDescribed] = []
-        self.has_text = False
+        self.has_text = self.has_thought = False
+        self._may_be_thought = may_be_thought
         self._shown: list[str] = []
-        self._held: list[Event] = []  # texts without a word so far
+        self._held: list[Text] = []  # texts that are not shown yet
         self.is_empty = True
         self._scanner, self._on_call = scanner, on_call
         self._chunks: list[str] = []
@@ -85,6 +105,9 @@ class ReplyStream:
                         break
         for event in self._record(self._scanner.close(is_complete=not self.usage.is_cut)):
             await emit(event)
+        self._may_be_thought = False
+        for event in self._release():
+            await emit(event)
 
     def _record(self, seen: list[ScannerEvent]) -> list[Event]:
         """Record parser events and return those to show."""
@@ -103,11 +126,25 @@ class ReplyStream:
                     self._shown.append(text)
                     self._held.append(event)
                     self.has_text = self.has_text or bool(_FENCES_AND_EMPHASIS.sub("", self.shown_text))
-                    if self.has_text:
-                        shown += self._held
-                        self._held.clear()
+                    shown += self._release()
                     continue
+                case TextWasThought():
+                    shown += [Thought(held.text) for held in self._held] if self._may_be_thought else [event]
+                    self._shown.clear()
+                    self._held.clear()
+                    self.has_text, self.has_thought, self._may_be_thought = False, True, False
+                    continue
+                case Thought():
+                    self.has_thought, self._may_be_thought = True, False
+                    shown += self._release()
             shown.append(event)
+        return shown
+
+    def _release(self) -> list[Text]:
+        """Return the texts that can be shown now."""
+        if not self.has_text or self._may_be_thought:
+            return []
+        shown, self._held = self._held, []
         return shown
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ..backends.base import Backend, ModelStream
 from ..calls.grammar import build_call_grammar, require_call
 from ..calls.model_families import make_scanner
+from ..calls.scanner import settle_thoughts
 from ..config.settings import Generation, Settings
 from ..core.errors import GenerationError
 from ..core.events import CallFound, Event, Notice, Sentence, Text
@@ -159,7 +160,7 @@ def _write_reply(
     """Convert the reply to the form of the protocol; tool calls are left to the server to run."""
     from mcp_types import CreateMessageResult, CreateMessageResultWithTools, TextContent, ToolUseContent
 
-    text = "".join(event.text for event in events if isinstance(event, Text)).strip()
+    text = "".join(event.text for event in settle_thoughts(events) if isinstance(event, Text)).strip()
     if not calls:
         reason = "maxTokens" if hit_limit else "endTurn"
         content = TextContent(type="text", text=text)

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from ..backends.base import ConversationKeeper
 from ..backends.shared.model_files import list_model_folders, resolve_model
 from ..calls.model_families import make_scanner
+from ..calls.scanner import settle_thoughts
 from ..config.editor import DEFAULT_CONFIG_PATH
 from ..config.files import find_origin
 from ..config.settings import Settings, replace_model
@@ -409,6 +410,7 @@ def iter_last_turns(entries: Sequence[LogEntry]) -> Iterator[Event]:
             yield Notice(f"> {message.text}")
         elif message.role == "assistant":
             scanner = make_scanner(setup.asks or "json", setup.accepts, setup.tools)
-            yield from (event for event in [*scanner.feed(message.text), *scanner.close()] if isinstance(event, Text))
+            events = settle_thoughts([*scanner.feed(message.text), *scanner.close()])
+            yield from (event for event in events if isinstance(event, Text))
         elif message.result:
             yield ToolFinished(message.result)

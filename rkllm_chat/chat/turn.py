@@ -46,7 +46,9 @@ from .context import (
     find_meant_tools,
     list_answer_forms,
     make_reply_scanner,
+    may_begin_in_thought,
     native_tools_of,
+    thinking_off,
     write_call,
 )
 from .conversation import Conversation
@@ -167,7 +169,7 @@ class Turn:
 
     async def _generate(self, calls: ReplyCalls, emit: Emit) -> ReplyStream:
         """Generate and parse one reply; it is in the history when this ends, however it ends."""
-        reply = ReplyStream(make_reply_scanner(self._chat), calls.add)
+        reply = ReplyStream(make_reply_scanner(self._chat), calls.add, may_begin_in_thought(self._chat))
         kind: ReplyKind = ""
         is_complete = False
         try:
@@ -177,7 +179,7 @@ class Turn:
                 kind = "discarded"
                 self._unrun = "".join(call.raw for call in calls.found)
                 await emit(void)
-            elif not (reply.has_text or reply.calls) and self._must_answer(reply.usage):
+            elif not (reply.has_text or reply.calls) and self._must_answer(reply):
                 kind = "discarded"
             elif not (reply.calls or reply.described) and (unrelated := self._rules.find_unrelated(reply.shown_text)):
                 kind = "discarded"
@@ -213,14 +215,17 @@ class Turn:
 
     async def _force_call(self, tools: Sequence[Tool], emit: Emit) -> ToolCall | None:
         """Have the model write a call of one of these tools, in the place of its last reply; None without one."""
-        reply = ReplyStream(make_reply_scanner(self._chat), lambda _call: None)
+        reply = ReplyStream(make_reply_scanner(self._chat))
         await self._send(reply, "call", partial(_emit_progress, emit), tools)
         self._record_usage(reply.usage)
         return next((found.call for found in reply.calls if isinstance(found, CallFound)), None)
 
-    def _must_answer(self, usage: Usage) -> bool:
-        """Return whether an empty reply is no end: after calls, and in a chat also before, unless it was cut off."""
-        return any(self._state.rounds) or not (self._chat.is_served or usage.is_cut)
+    def _must_answer(self, reply: ReplyStream) -> bool:
+        """Return whether an empty reply is no end: after calls, and in a chat also before, unless it has no token left.
+
+        One that thought until its limit goes on without thinking, where that can be switched off.
+        """
+        return any(self._state.rounds) or not (self._chat.is_served or (reply.usage.is_cut and not reply.has_thought))
 
     async def _send(self, reply: ReplyStream, form: PromptForm, emit: Emit, forced_tools: Sequence[Tool] = ()) -> None:
         """Send the prompt and read the reply; once more, with fewer turns, if the context turns out to be smaller."""
@@ -281,19 +286,22 @@ class Turn:
     async def _answer(self, emit: Emit) -> Reason:
         """Generate an answer in a mode in which calls are impossible; without one, the last result is the answer."""
         self._answered_by = "forced"
-        for form in list_answer_forms(self._chat):
-            reply = ReplyStream(make_reply_scanner(self._chat), lambda _call: None)
+        chat, thought_only = self._chat, False
+        for form in list_answer_forms(chat):
+            reply = ReplyStream(make_reply_scanner(chat), may_be_thought=may_begin_in_thought(chat))
             kind: ReplyKind = "forced"
-            try:
-                await self._send(reply, form, partial(_emit_unless_call, self._report_changes(emit)))
-                kind = "forced" if reply.has_text else "discarded"
-            finally:
-                self._keep(reply, kind)
+            with thinking_off(chat, self._usage[-1].is_cut):
+                try:
+                    await self._send(reply, form, partial(_emit_unless_call, self._report_changes(emit)))
+                    kind = "forced" if reply.has_text else "discarded"
+                finally:
+                    self._keep(reply, kind)
             if reply.has_text:
                 return reply.usage.end_reason
-        return await self._answer_with_result(emit)
+            thought_only = thought_only or reply.has_thought
+        return await self._answer_with_result(emit, thought_only)
 
-    async def _answer_with_result(self, emit: Emit) -> Reason:
+    async def _answer_with_result(self, emit: Emit, thought_only: bool) -> Reason:
         """Show the last completed result of the turn as its answer, or else what there is, as no answer."""
         chat, self._answered_by = self._chat, "result"
         if shown := choose_last_result(chat):
@@ -301,9 +309,12 @@ class Turn:
             await self._report_changes(emit, shown)(Text(f"{heading}\n{shown.text}"))
             chat.history.append(Message("assistant", heading, reply_kind="forced"))
             return "answered" if has_result(chat) else "steps"
-        await emit(Text(self._unrun or EMPTY_REPLY))
-        await emit(Notice(chat.words("chat.gave_up")))
-        return "length" if self._usage[-1].hit_limit else "steps"
+        if thought_only and not self._unrun:
+            await emit(Text(chat.words("chat.thought_only")))
+        else:
+            await emit(Text(self._unrun or EMPTY_REPLY))
+            await emit(Notice(chat.words("chat.gave_up")))
+        return self._usage[-1].end_reason if self._usage[-1].is_cut else "steps"
 
     async def _trim_history(self, emit: Emit, next_tokens: int = 0) -> None:
         """Drop turns if the prompt, or one longer by `estimate_question_tokens`, would overflow."""

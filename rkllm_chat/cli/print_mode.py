@@ -46,6 +46,7 @@ from ..core.events import (
     Notice,
     ReplyDiscarded,
     Text,
+    TextWasThought,
     Thought,
     ToolFinished,
     ToolProgress,
@@ -64,6 +65,7 @@ from .prompt_input import FIRST_BYTE_S, Prompt
 _TYPE_NAMES: dict[type, str] = {
     Text: "text",
     Thought: "thought",
+    TextWasThought: "text_was_thought",
     CallFound: "call_found",
     CallUnreadable: "call_garbled",
     CallDescribed: "call_described",

@@ -66,7 +66,7 @@ class Text:
     """
 
     text: str
-    is_report: bool = False
+    is_report: bool = field(default=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,11 @@ class Thought:
     """A chunk of the model's reasoning; tool calls inside it are never executed."""
 
     text: str
+
+
+@dataclass(frozen=True)
+class TextWasThought:
+    """The text of the reply so far was a thought: the model only marked its end."""
 
 
 @dataclass(frozen=True)
@@ -328,6 +333,7 @@ _Output = Notice | Table | Page | Picture | Draft | Copied | Shown | Leave
 Event = (
     Text
     | Thought
+    | TextWasThought
     | CallFound
     | CallUnreadable
     | ReplyDiscarded

@@ -22,6 +22,7 @@ from ..core.events import (
     ReplyDiscarded,
     Table,
     Text,
+    TextWasThought,
     Thought,
     ToolFinished,
     ToolProgress,
@@ -142,8 +143,8 @@ def describe_event(event: Event, words: Words) -> str:
         case ReplyDiscarded(unknown, reason, values):
             key = f"discarded_{reason}" if reason else "no_such_tool" if unknown else "discarded"
             line = words(f"terminal.{key}", name=unknown, values=values)
-        case TurnEnded("length"):
-            line = words("terminal.length")
+        case TextWasThought() | TurnEnded("length"):
+            line = words("terminal.length" if isinstance(event, TurnEnded) else "terminal.was_thought")
         case _:
             line = ""
     return sanitize_line(line)

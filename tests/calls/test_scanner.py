@@ -26,7 +26,7 @@ from rkllm_chat.calls.json_repair import MAX_DEPTH
 from rkllm_chat.calls.literals import Markers
 from rkllm_chat.calls.python_parser import MAX_LENGTH
 from rkllm_chat.calls.scanner import InventedResult, Scanner, ScannerEvent
-from rkllm_chat.core.events import CallDescribed, CallFound, CallUnreadable, Text, Thought
+from rkllm_chat.core.events import CallDescribed, CallFound, CallUnreadable, Text, TextWasThought, Thought
 from rkllm_chat.core.messages import ToolCall
 from stage import join_texts
 
@@ -79,7 +79,14 @@ CASES: dict[str, tuple[str, list[ScannerEvent]]] = {
     ),
     "JSON markers in an XML value": (as_xml(f'<argument name="a">{JSON}</argument>'), [call("f", a=JSON)]),
     "calls in a thought": (f"<think>{JSON}{XML}</think>\n{XML}", [Thought(JSON + XML), Text("\n"), FOUND]),
-    "a lone end of thought": ("a</think>b", [Text("a</think>b")]),
+    "a thought that only ends": ("Hm.</think>\nYes.", [Text("Hm."), TextWasThought(), Text("\nYes.")]),
+    "a thought that only ends, on a line": (
+        "I call it.\n</thinking>\n\n" + JSON,
+        [Text("I call it.\n"), TextWasThought(), Text("\n\n"), FOUND],
+    ),
+    "another tag for thoughts": (f"<thinking>{JSON}</thinking>Yes.", [Thought(JSON), Text("Yes.")]),
+    "tags for thoughts in an answer": (said := "Use <think> tags: <think>why</think> comes first.", [Text(said)]),
+    "an end of a thought in an answer": (ends := "Its end is </think> or (</think>).", [Text(ends)]),
     "struck-out text": ("<s>a</s> b</s>\n", [Text("<s>a</s> b")]),
     "comments with brackets and an end marker": (
         as_json('{"name": "get_tide", // } [END_TOOL_CALL]\n/* ] */ "arguments": {"harbour": "Husum"}}'),
@@ -453,8 +460,8 @@ def test_every_character_of_any_reply_is_shown_or_part_of_a_call_or_a_mark_or_in
     assert all(source in reply for source in described)
     if events and isinstance(events[-1], CallUnreadable) and "between the markers" in events[-1].detail:
         events.pop()  # its text was shown before
-    events = [event for event in events if not isinstance(event, CallDescribed)]
-    sources = [event.text if isinstance(event, Text | Thought | InventedResult) else event.raw for event in events]
+    parts = [event for event in events if not isinstance(event, CallDescribed | TextWasThought)]
+    sources = [event.text if isinstance(event, Text | Thought | InventedResult) else event.raw for event in parts]
     assert consists_of(reply, sources), events
     for event in events:
         if isinstance(event, InventedResult):

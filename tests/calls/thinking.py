@@ -17,7 +17,7 @@ PLAIN = (
     unknown("an empty thought", "<think>\n\n</think>\n\nIt is 2.4 m.", said("It is 2.4 m.")),
     unknown(
         "two thoughts with text between",
-        "<think>One.</think>First.<think>Two.</think>Second.",
+        "<think>One.</think>First.\n<think>Two.</think>Second.",
         thought("One."),
         said("First."),
         thought("Two."),

@@ -199,6 +199,32 @@ def test_a_turn_without_a_result_and_an_answer_fails(program: Run, script: Scrip
     assert done.stdout == call_text("sail") + "\n" and "no valid tool call and no answer" in done.stderr
 
 
+HMM = "<think>\n" + "Hm, let me think about it.\n" * 30
+TAGS = "Use <think> tags: the model writes <think>reasoning</think> before the answer."
+ONLY_THOUGHT = "The model thought and wrote no answer. A higher max_tokens, or thinking = off, may help."
+
+
+@pytest.mark.parametrize(
+    ("model", "replies", "text", "reason"),
+    [
+        ("Qwen3-4B-Thinking-2507", ["It says 3.\n</think>\n\nIt is 3 °C."], "It is 3 °C.", "answered"),
+        ("my-finetune", ["It says 3.\n</think>\n\nIt is 3 °C."], "It is 3 °C.", "answered"),
+        ("my-finetune", ["<thinking>\nIt says 3.\n</thinking>\nIt is 3 °C."], "It is 3 °C.", "answered"),
+        ("Qwen3-1.7B", [HMM, "It is 3 °C."], "It is 3 °C.", "answered"),
+        ("Qwen3-1.7B", [HMM] * 3, ONLY_THOUGHT, "repetition"),
+        ("Qwen3-1.7B", [TAGS], TAGS, "answered"),
+        ("Qwen3-1.7B", ["<think> begins a thought."], "<think> begins a thought.", "answered"),
+    ],
+)
+def test_an_answer_is_what_stands_behind_the_thought(
+    model: str, replies: list[str], text: str, reason: str, program: Run, folder: Path
+) -> None:
+    (folder / "model.json").write_text(json.dumps({"model": model, "replies": replies}), encoding="utf-8")
+    options = ("-p", "How cold is it?", "--model", "model.json", *NO_SERVERS)
+    result = json.loads(program(*options, "--output-format", "json").stdout)["result"]
+    assert (result["text"], result["reason"]) == (text, reason)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_the_turn_and_its_servers(
     number: signal.Signals, script: Script, environment: dict[str, str], folder: Path, acting: tuple[str, ...]

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ...calls.formats import CLOSE, FORMATS, OPEN
-from ...calls.scanner import Scanner, ScannerEvent
+from ...calls.scanner import Scanner, ScannerEvent, settle_thoughts
 from ...calls.schema.simplify import simplify_schema
 from ...calls.tool_names import shown_names
 from ...config.settings import Generation
@@ -241,7 +241,7 @@ def _native_messages(
                 messages += _list_result_media(prompt[: position + 1], make_content)
             continue
         scanner = Scanner()
-        events = [*scanner.feed(message.text), *scanner.close()]
+        events = settle_thoughts([*scanner.feed(message.text), *scanner.close()])
         found = [event for event in events if isinstance(event, CallFound | CallUnreadable)]
         calls = [call for event in found if (call := _to_call(event))]
         if not calls or len(calls) < len(found) or len(calls) > _count_results(prompt[position + 1 :]):

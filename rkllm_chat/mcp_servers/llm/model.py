@@ -11,7 +11,7 @@ import anyio
 
 from ...backends import choose_backend, open_backend
 from ...backends.base import Backend
-from ...calls.scanner import Scanner, ScannerEvent
+from ...calls.scanner import Scanner, ScannerEvent, settle_thoughts
 from ...chat.conversation import find_profile
 from ...config.settings import Generation, Settings
 from ...core import i18n as language
@@ -133,4 +133,4 @@ def _read_reply(seen: Sequence[ScannerEvent], raw: str) -> str:
     """Return the reply without thoughts; the raw text if it contains calls, which are not run here."""
     if any(isinstance(event, CallFound | CallUnreadable) for event in seen):
         return raw.strip()
-    return "".join(event.text for event in seen if isinstance(event, Text)).strip()
+    return "".join(event.text for event in settle_thoughts(seen) if isinstance(event, Text)).strip()

@@ -8,7 +8,7 @@ from datetime import datetime, tzinfo
 from typing import Any
 
 from ...calls.model_families import make_scanner
-from ...calls.scanner import InventedResult
+from ...calls.scanner import InventedResult, settle_thoughts
 from ...core.events import CallFound, CallUnreadable, Text, Thought, Usage
 from ...core.messages import Media, Message, ToolResult
 from ...core.sanitize import shorten_line
@@ -162,7 +162,7 @@ class _TurnBuilder:
         parts = self._turn.parts
         scanner = make_scanner(self.setup.asks or "json", self.setup.accepts, self.setup.tools)
         self._pending_calls, self._longest_call_s = [], 0.0
-        for event in (*scanner.feed(text), *scanner.close()):
+        for event in settle_thoughts([*scanner.feed(text), *scanner.close()]):
             last = parts[-1] if parts else None
             event = Text(event.text) if isinstance(event, InventedResult) else event  # older sessions may contain it
             match event:
