@@ -23,16 +23,17 @@ _EDIT_LIST_NAME = "edits"
 _MAX_FILE_BYTES = 200_000
 _MAX_LINES = 2000
 _CONTEXT_LINES = 3
+_NO_LINE_BREAK = "\\ No newline at end of file"
 
 
 @dataclass(frozen=True)
 class FileChange:
-    """A change of a file.
+    r"""A change of a file.
 
     Attributes:
         argument: Name of the argument that it is read from.
         path: The file, absolute; None for a change that names both texts itself.
-        lines: Lines of a unified diff without its header: " ", "+", "-" or "@" and the text.
+        lines: Lines of a unified diff without its header: " ", "+", "-", "@" or "\" and the text.
     """
 
     argument: str
@@ -105,8 +106,12 @@ def _read_text(path: Path) -> str | None:
 
 
 def _diff(old: str, new: str) -> tuple[str, ...] | None:
-    """Return the lines of a diff; None if the texts are too long to be compared."""
-    before, after = old.split("\n"), new.split("\n")
+    """Return the lines of a diff; None if the texts are too long to be compared.
+
+    The line break at the end of a text begins no line; a text that loses it has the usual mark behind its lines.
+    """
+    before, after = (text.removesuffix("\n").split("\n") if text else [] for text in (old, new))
     if max(len(before), len(after)) > _MAX_LINES:
         return None
-    return tuple(unified_diff(before, after, n=_CONTEXT_LINES, lineterm=""))[2:]
+    lines = tuple(unified_diff(before, after, n=_CONTEXT_LINES, lineterm=""))[2:]
+    return (*lines, _NO_LINE_BREAK) if old.endswith("\n") and new and not new.endswith("\n") else lines

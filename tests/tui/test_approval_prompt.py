@@ -101,8 +101,10 @@ def test_a_text_for_a_file_that_exists_is_shown_as_a_change(tmp_path: Path) -> N
         "  ! not marked read-only by its server",
     ]
     assert [line.kind for line in lines if line.kind != "plain"] == ["removed", "added", "warning"]
+    blank = describe_call(Tool("write_file", server="disk"), {"path": "a.txt", "content": ""}, WORDS, tmp_path)
+    assert "0 added, 8 removed" in blank[2].text and [line.kind for line in blank].count("removed") == 8
     adding = describe_call(Tool("append_to_file", server="disk"), {"path": "a.txt", "content": "x\n"}, WORDS, tmp_path)
-    assert [line.text for line in adding][2:4] == ["  content = 1 lines:", "    | x"], "it does not replace the file"
+    assert [line.text for line in adding][2:4] == ["  content = 1 line:", "    | x"], "it does not replace the file"
 
 
 @pytest.mark.parametrize("path", ["new.txt", "folder", "pipe", "binary", "~nobody-here/x", "\0"])
