@@ -48,7 +48,7 @@ class Suite:
     for a server with one that is made for the suite. `side` is what of ours is tested; of the servers, that which the
     words of `serve` start; of the client, the program `client`, which tries `scenarios` alone if there are any. `like`:
     scenarios that the suite of that name expects to fail are left out, because they ask for tools and resources that
-    only a server made for the suite has.
+    only a server made for the suite has. With the words of `serve` empty, that is subject.py, on our serving code.
     """
 
     release: str
@@ -64,6 +64,36 @@ class Suite:
 
 # What the other servers need on their command line: nothing here is called by a scenario.
 OPTIONS: dict[str, tuple[str, ...]] = {"claude": (), "llm": ()}
+# Scenarios in which nobody logs in, by what uses our client and the revision of the protocol; `client.py` tries all. A
+# chat with `-p` has nobody who fills a form, and its model does not repeat a whole schema.
+PARTS: dict[tuple[str, str], tuple[str, ...]] = {
+    ("library", "2025-11-25"): (
+        "initialize",
+        "tools_call",
+        "elicitation-sep1034-client-defaults",
+        "sse-retry",
+        "json-schema-2020-12-preservation",
+    ),
+    ("library", "2026-07-28"): (
+        "tools_call",
+        "request-metadata",
+        "sep-2322-client-request-state",
+        "http-standard-headers",
+        "http-custom-headers",
+        "http-invalid-tool-headers",
+        "json-schema-ref-no-deref",
+        "json-schema-2020-12-preservation",
+    ),
+    ("chat", "2025-11-25"): ("initialize", "tools_call", "sse-retry"),
+    ("chat", "2026-07-28"): (
+        "tools_call",
+        "request-metadata",
+        "http-standard-headers",
+        "http-custom-headers",
+        "http-invalid-tool-headers",
+        "json-schema-ref-no-deref",
+    ),
+}
 SUITES = {
     "0.1.16": Suite("0.1.16", (), "", 25),
     "2025-03-26": Suite("0.2.0-alpha.12", ("--spec-version", "2025-03-26"), "2025-03-26", 2),
@@ -86,6 +116,17 @@ SUITES = {
         # the others want that no `initialize` is tried first, as one-shot commands do for the servers of today
         scenarios=("tools_call",),
     ),
+    **{
+        f"{part}-{version}": Suite(
+            "0.2.0-alpha.12",
+            ("--spec-version", version),
+            version,
+            len(scenarios),
+            client=f"{part}.py",
+            scenarios=scenarios,
+        )
+        for (part, version), scenarios in PARTS.items()
+    },
     "extensions": Suite("0.2.0-alpha.12", (), "extension", 3),
     "server-0.1.16": Suite("0.1.16", (), "", 32, "server"),
     "server-2025-11-25": Suite("0.2.0-alpha.12", ("--spec-version", "2025-11-25"), "2025-11-25", 33, "server"),
@@ -101,6 +142,14 @@ SUITES = {
             like="server-2026-07-28",
         )
         for name, options in OPTIONS.items()
+    },
+    **{
+        f"subject-{version}": Suite(release, words, tag, alone, "server", serve=())
+        for version, release, words, tag, alone in (
+            ("0.1.16", "0.1.16", (), "", 32),
+            ("2025-11-25", "0.2.0-alpha.12", ("--spec-version", "2025-11-25"), "2025-11-25", 33),
+            ("2026-07-28", "0.2.0-alpha.12", ("--spec-version", "2026-07-28"), "2026-07-28", 40),
+        )
     },
     "server-extensions": Suite("0.2.0-alpha.12", (), "extension", 3, "server"),
 }
@@ -188,7 +237,9 @@ def start_subject(suite: Suite) -> Iterator[list[str]]:
     if suite.side == "client":
         yield ["client", "--command", f"{sys.executable} {FOLDER / suite.client}"]
         return
-    server = [sys.executable, "-m", "rkllm_chat", "serve", *suite.serve, "--http", "0", "--no-token"]
+    server = [sys.executable, str(FOLDER / "subject.py")]
+    if suite.serve:
+        server = [sys.executable, "-m", "rkllm_chat", "serve", *suite.serve, "--http", "0", "--no-token"]
     with subprocess.Popen(server, stderr=subprocess.PIPE, encoding="utf-8") as process:
         try:
             assert process.stderr
