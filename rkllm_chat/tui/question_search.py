@@ -67,7 +67,43 @@ def read_page(language: str) -> str:
     return _COMMENT.sub("", _read_source(language)).rstrip() + "\n"
 
 
+def find_untranslated(language: str) -> list[str]:
+    """Return the English questions that a language shows because it has none of its own."""
+    own = [title for title, _ in _split_translation(_read_file(language))]
+    return [title for title, _ in _split_sections(_read_file("en")) if language != "en" and title not in own]
+
+
+def complete_page(own: str, english: str) -> str:
+    """Return a page with its questions in the order of the English one, and the English ones that it lacks.
+
+    Below each of its headings stands the English heading, in a comment. A question that English no longer has is last.
+    """
+    sections = dict(_split_translation(own))
+    questions = {title: sections.pop(title, text) for title, text in _split_sections(english)}
+    return own.partition("\n## ")[0] + "".join(f"\n## {text}" for text in (*questions.values(), *sections.values()))
+
+
+def _split_translation(page: str) -> Iterator[tuple[str, str]]:
+    """Yield each section of a translated page, by its English heading, without that comment."""
+    for title, text in _split_sections(page):
+        comment = _COMMENT.search(text)
+        yield (comment[1].strip(), text.replace(comment[0], "", 1)) if comment else (title, text)
+
+
+def _split_sections(page: str) -> Iterator[tuple[str, str]]:
+    """Yield the heading of each section and the section, without its marks."""
+    for section in page.split("\n## ")[1:]:
+        yield section.partition("\n")[0], section
+
+
+@cache
 def _read_source(language: str) -> str:
+    """Return the questions in a language, with keywords."""
+    english = _read_file("en")
+    return english if language == "en" else complete_page(_read_file(language), english)
+
+
+def _read_file(language: str) -> str:
     return (_QUESTIONS / f"{language}.md").read_text(encoding="utf-8")
 
 

@@ -32,6 +32,13 @@ def test_the_generated_pages_are_up_to_date() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.slow
+def test_what_is_not_translated_is_counted_for_each_language() -> None:
+    command = [sys.executable, ".ci/translations", "--count"]
+    shown = subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf-8", timeout=30, check=True).stdout
+    assert re.fullmatch(r"(\w\w: \d+ texts are not translated\n)+", shown) and "\nzh: " in shown
+
+
 def test_every_error_has_a_documented_exit_code() -> None:
     assert {kind.exit_code for kind in list_errors(ChatError)} <= set(EXIT_CODES)
 

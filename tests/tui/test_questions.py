@@ -9,7 +9,7 @@ from rich.cells import cell_len
 
 from conftest import Run
 from rkllm_chat.core.i18n import list_languages, load
-from rkllm_chat.tui.question_search import find_answer, format_found, read_page
+from rkllm_chat.tui.question_search import complete_page, find_answer, format_found, read_page
 
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMENT = re.compile(r" +# .*$", re.MULTILINE)
@@ -67,6 +67,12 @@ def test_words_that_stand_in_no_topic_together_find_the_nearest(language: str, t
 def test_only_the_pages_of_the_users_language_are_searched() -> None:
     assert find_answer("確認をやめる", load("en")).text.startswith("How do I stop it asking about every call?\n")
     assert format_found(find_answer("你好世界", load("en")), load("en")) == ""
+
+
+def test_a_question_that_a_language_lacks_is_shown_in_english() -> None:
+    english = "# Q\n\n## One?\n\n1\n\n## Two?\n\n2\n"
+    own = "# 質問\n\n## 二\n\n<!-- Two? -->\n\n2\n\n## 古い\n\n<!-- Old? -->\n\n3\n"
+    assert complete_page(own, english) == "# 質問\n\n## One?\n\n1\n\n## 二\n\n2\n\n## 古い\n\n3\n"
 
 
 def test_the_pages_have_the_same_questions_with_the_same_commands() -> None:

@@ -1,4 +1,7 @@
-"""Catalogue of the sentences that users read, by key. Each language is one TOML file in this directory."""
+"""Catalogue of the sentences that users read, by key. Each language is one TOML file in this directory.
+
+What a language lacks is shown in English: a sentence can be written before somebody translates it.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,17 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-__all__ = ["AUTO", "Words", "detect_language", "detect_text_language", "list_languages", "load"]
+__all__ = [
+    "AUTO",
+    "Words",
+    "complete",
+    "detect_language",
+    "detect_text_language",
+    "find_placeholders",
+    "find_untranslated",
+    "list_languages",
+    "load",
+]
 
 _FOLDER = Path(__file__).parent
 _LOCALE_VARIABLES = ("LC_ALL", "LC_MESSAGES", "LANG")
@@ -91,9 +104,37 @@ def detect_text_language(text: str) -> str:
     return "en" if latin else ""
 
 
+def find_untranslated(language: str) -> dict[str, str]:
+    """Return the English sentences, by key, that a language shows because it has none of its own."""
+    own, english = _read_file(language), _read_file("en")
+    sentences = complete(own, english)
+    return {key: text for key, text in english.items() if language != "en" and sentences.get(key) != own.get(key)}
+
+
+def complete(own: Mapping[str, str], english: Mapping[str, str]) -> dict[str, str]:
+    """Return the sentences of a language, and the English ones where it has none.
+
+    A sentence with other placeholders than the English one translates an older text; it would not say what it should.
+    """
+    outdated = {
+        key for key in own.keys() & english.keys() if find_placeholders(own[key]) != find_placeholders(english[key])
+    }
+    return {**english, **{key: text for key, text in own.items() if key not in outdated}}
+
+
+def find_placeholders(sentence: str) -> set[str]:
+    """Return the names of the values that a sentence takes."""
+    return {name for _, name, _, _ in _FORMATTER.parse(sentence) if name is not None}
+
+
 @cache
 def _read_catalogue(language: str) -> Mapping[str, str]:
-    """Read the catalogue of a language; tables become dotted keys (`[tool] failed` is "tool.failed")."""
+    return complete(_read_file(language), _read_file("en"))
+
+
+@cache
+def _read_file(language: str) -> Mapping[str, str]:
+    """Read the file of a language; tables become dotted keys (`[tool] failed` is "tool.failed")."""
     with (_FOLDER / f"{language}.toml").open("rb") as file:
         tables = tomllib.load(file)
     return {f"{table}.{key}": text for table, entries in tables.items() for key, text in entries.items()}
