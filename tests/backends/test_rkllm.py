@@ -226,6 +226,10 @@ def children() -> set[int]:
         ("matmul(w8a8) run failed", "driver rejected", "newer kernel"),
         ("failed to submit, op id: 1", "driver rejected", "older library"),
         ("failed to malloc npu memory", "enough memory", "base_domain_id"),
+        ("failed to allocate handle, ret: -1, errno: 12, errstr: Cannot allocate memory", "enough memory", "smaller"),
+        ("failed to convert handle(1020) to fd, errno: 24, errstr: Too many open files", "open files", "ulimit -n"),
+        ("failed to allocate handle, errno: 23, errstr: Too many open files in system", "system has no room", "sysctl"),
+        ("The model version is too old, please use the latest toolkit", "too old for this release", "converted by"),
         ("invalid rknn llm model magic", "not a .rkllm model", "download"),
         ("The model target_platform does not match", "another chip", "file name"),
         ("auto-parsing failed, chat_template is empty", "no chat template", "template under [rkllm]"),
@@ -240,12 +244,33 @@ def test_a_line_of_the_runtime_becomes_a_cause_and_a_cure(line: str, text: str, 
     assert caught.value.details["runtime"] == f'The library printed: "E rkllm: {line}"'
 
 
+FILES, MEMORY = "errno: 24, errstr: Too many open files", "failed to malloc npu memory, size: 80, flags: 0xa"
+OLD = "Warning: The model version is too old, please use the latest toolkit to reconvert the model!"
+
+
+@pytest.mark.parametrize(
+    ("lines", "text"),
+    [
+        ((FILES, MEMORY, FILES, MEMORY), "open files"),
+        ((MEMORY, FILES), "enough memory"),
+        ((OLD, "The model target_platform does not match!"), "too old"),
+    ],
+)
+def test_of_several_lines_of_the_runtime_the_first_is_the_cause(
+    lines: tuple[str, ...], text: str, open_npu: Open
+) -> None:
+    with pytest.raises(ModelError) as caught:
+        open_npu(FAULT="init_fails", LINE="\nE rkllm: ".join(lines))
+    assert text in caught.value.message
+
+
 @pytest.mark.parametrize(
     ("number", "line", "text", "hint"),
     [
         (signal.SIGILL, "", "SIGILL while it loaded", "try 1.2.2 or 1.3.1"),
         (signal.SIGBUS, "", "SIGBUS while it loaded", "driver 0.9.8"),
         (signal.SIGKILL, "", "SIGKILL while it loaded", "memory was full"),
+        (signal.SIGSEGV, f"E RKNN: [04:36:00.400] {FILES}", "open files", "ulimit -n"),
         (signal.SIGABRT, "ggml.c:3019: GGML_ASSERT(ne0 > 0) failed", "does not handle", "convert it again"),
     ],
 )

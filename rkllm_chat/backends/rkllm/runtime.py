@@ -89,12 +89,27 @@ _KNOWN_MESSAGES = (
         "Check that the download is complete and that it was converted for this release.",
     ),
     _KnownMessage(
+        r"model version is too old",
+        "The model was converted by a toolkit that is too old for this release of the library.",
+        "Use a model that was converted by a toolkit of the library's release, or the library of the model's.",
+    ),
+    _KnownMessage(
         r"target_platform does not match",
         "The model was converted for another chip.",
         "Use a model for this chip; the file name often contains it.",
     ),
     _KnownMessage(
-        r"failed to malloc npu memory",
+        r"Too many open files in system",
+        "The system has no room for further open files.",
+        "Raise the limit of the system: sudo sysctl fs.file-max=1000000",
+    ),
+    _KnownMessage(
+        r"Too many open files",
+        "The model needs more open files than a process may have here.",
+        "Raise the limit in this shell before you start the program: ulimit -n 65536; of a service: LimitNOFILE=65536.",
+    ),
+    _KnownMessage(
+        r"failed to malloc npu memory|errno: 12\b",
         "The NPU does not have enough memory for the model, or its driver is too old.",
         "Try a smaller model, a smaller context_tokens, or base_domain_id = 1 under [rkllm]; with a driver below "
         "0.9.7, a newer kernel.",
@@ -401,12 +416,15 @@ class Runtime:
         return error
 
     def make_error(self, kind: type[ChatError], worker: WorkerClient, text: str, hint: str = "") -> ChatError:
-        """Create an error from the library's last known message, else from `text` and the last lines of its log."""
+        """Create an error from the library's first known message, else from `text` and the last lines of its log.
+
+        What is printed behind the first one follows from it: "failed to malloc npu memory" from "Too many open files".
+        """
         log = worker.read_log()
-        found = [(match, known) for known in _KNOWN_MESSAGES for match in re.finditer(known.pattern, log)]
+        found = [(match, known) for known in _KNOWN_MESSAGES if (match := re.search(known.pattern, log))]
         if not found:
             return kind(text, f"{hint} {_quote_log(worker)}".strip())
-        match, known = max(found, key=lambda pair: pair[0].start())
+        match, known = min(found, key=lambda pair: pair[0].start())
         figures = match.groups()
         error = known.error or kind
         return error(

@@ -89,6 +89,7 @@ class WorkerClient:
             WorkerDiedError: The worker has ended.
         """
         self._count += 1
+        self._log_begin = self.log.stat().st_size  # what an earlier command printed is not the cause of this one's end
         self._send({"id": self._count, "do": name, **values})
         return self._count
 
@@ -144,7 +145,7 @@ class WorkerClient:
         return " ".join([*errors[:1], *errors[1:][1 - _MAX_QUOTED_LINES :]] or lines[-_MAX_QUOTED_LINES:])
 
     def read_log(self) -> str:
-        """Return the output of this worker's library."""
+        """Return the output of this worker's library since the last command."""
         with self.log.open("rb") as file:
             file.seek(self._log_begin)
             return file.read(_MAX_LOG_BYTES).decode("utf-8", errors="replace")
