@@ -53,7 +53,7 @@ def validate_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) 
         coerced, coercions = coerce(original, Node(root))
         valid = ValidatedArguments(coerced, coercions) if isinstance(coerced, dict) else ValidatedArguments(original)
         violation = find_violation(valid.arguments, root)
-        message = _truncate_middle(_write_message(violation, valid.arguments, root)) if violation else ""
+        message = _truncate_middle(_write_message(violation, root)) if violation else ""
     except (BudgetExceededError, RecursionError):
         return ValidatedArguments(original)
     if violation:
@@ -90,28 +90,19 @@ def _rank(violation: Violation) -> int:
     return 0 if is_misspelled else 1 if violation.kind == "required" else 2
 
 
-def _write_message(violation: Violation, arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
+def _write_message(violation: Violation, schema: Mapping[str, Any]) -> str:
     """Write one sentence: the argument, what was expected, what was given."""
     path, message = violation.path, violation.message
     subject = f'Argument "{".".join(map(str, path))}"' if path else "The arguments"
     declared = properties_of(Node(schema).merged()) if len(path) == 1 else {}
     if violation.kind == "required" and path[0] in declared:
-        return f"{subject} {message}{_describe_missing(str(path[0]), declared, arguments, schema)}."
+        expected = describe_type(Node(declared[str(path[0])], schema))
+        return f"{subject} is required ({expected}){violation.mistaken}."
     if violation.kind == "additionalProperties" and declared and not violation.suggestion:
         names = list(declared)
         rest = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
         return f"{subject} {message} (known: {', '.join(names[:_MAX_NAMES])}{rest})."
     return f"{subject} {message}."
-
-
-def _describe_missing(
-    name: str, declared: Mapping[str, Any], arguments: Mapping[str, Any], schema: Mapping[str, Any]
-) -> str:
-    """Describe a missing argument and the unknown one that may have been meant for it."""
-    unknown = [other for other in arguments if other not in declared and len(other) <= _MAX_NAME_LENGTH]
-    similar = get_close_matches(name, unknown, n=1)
-    expected = describe_type(Node(declared[name], schema))
-    return f" ({expected})" + (f', and "{similar[0]}" is not known' if similar else "")
 
 
 def _truncate_middle(sentence: str) -> str:

@@ -354,6 +354,8 @@ def _hide_variables(line: str, variables: Mapping[str, str]) -> str:
 def _list_reach(review: ReviewedStart) -> dict[str, object]:
     """Return what the process could access, by the names of the settings."""
     reach = review.reach
+    if review.problem:
+        return {"problem": str(review.problem)}
     if reach is None:
         return {}
     passed = {"passes": reach.passed} if reach.passed else {}

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from collections.abc import Sequence
 from importlib import import_module
 from typing import NamedTuple
 
 from ..core.command_line import get_options, get_subparsers
+from ..core.errors import UsageError
 from ..core.plugins import find_plugin, find_plugins
+from ..core.programs import PROGRAM_NAME
 from ..mcp_servers import BUNDLED
 from . import json_commands
 
+_OTHER_PROGRAM = "mcp-tool"
+"""Installed beside this one."""
 _JSON_OPTIONS = "cli.json_commands.options"
 
 
@@ -131,6 +136,9 @@ def split_command(arguments: Sequence[str], parser: argparse.ArgumentParser) -> 
             return command, [*more, *arguments[:i], *arguments[i + 1 :]]
         elif has_unknown or " " in word or not word.isascii():  # maybe its value: the parser reports it; or a message
             break
+        elif word == _OTHER_PROGRAM:
+            what = f"{word} is a program of its own, not a command of {PROGRAM_NAME}."
+            raise UsageError(what, f"Write: {shlex.join([word, *(arguments[i + 1 :] or ['--help'])])}")
         else:
             find_plugin("commands", word, COMMANDS)
             return word, [*arguments[:i], *arguments[i + 1 :]]

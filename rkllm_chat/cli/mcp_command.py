@@ -32,6 +32,7 @@ from ..config.servers import (
 from ..config.settings import Settings
 from ..core.command_line import Parser, get_options, get_subparsers
 from ..core.errors import ChatError, UsageError
+from ..core.programs import PROGRAM_NAME, find_program
 from ..core.sanitize import sanitize_line
 from ..mcp_client.acceptance import check_start, review_start
 from ..mcp_client.direct.open_server import ServerSession, open_server
@@ -65,6 +66,8 @@ _RENAMED = {
 }
 """Actions that became parts of others -> what to write now. They are not shown, and go in version 0.3."""
 _DESCRIPTION = "Manage the configured MCP servers."
+_ADDRESS = re.compile(r"(\[[0-9a-fA-F:]+\]|[\w.-]+):\d+(/.*)?|localhost(/.*)?|[\w-]+(\.[\w-]+)+/.*|\d+(\.\d+){3}")
+"""A host with a port or a path."""
 _SCOPES = ("project", "user")
 _SCOPE_HELP = "the file of this folder, or your own (default: %(default)s)"
 
@@ -200,12 +203,27 @@ def _add(options: argparse.Namespace, command: Sequence[str] | None) -> int:
         if not confirm_starts([review], sanitize_line(f"Add it to {path}? [y/N]") + " ", confirm):
             return 1
     add_to_file(entry, path, settings, options.config)
+    for warning in _find_warnings(entry, path):
+        print(sanitize_line(f"{PROGRAM_NAME}: {warning}"), file=sys.stderr)
     if options.scope != "user" and path.resolve().is_relative_to(Path.cwd()):
         _report_secrets(entry, path)
     if needs_network:
         print(sanitize_line(f"Its sandbox has the network: network = true in {path}."))
     print(sanitize_line(f'Server "{options.name}" was added to {path}. rkllm-chat mcp list {options.name} tries it.'))
     return 0
+
+
+def _find_warnings(entry: Mapping[str, Any], path: Path) -> Iterator[str]:
+    """Yield why a new server cannot be started now, and what in it is found in this folder alone."""
+    server = decode_server(entry, str(path), f"server {entry['name']}")
+    if problem := review_start(server).problem:
+        yield f"It cannot be started now. {problem}"
+    elif not path.resolve().is_relative_to(Path.cwd()) and not server.cwd:
+        words = [server.command if "/" in server.command else "", *server.args]
+        for word in (word for word in words if word not in ("", ".", "..") and not word.startswith(("/", "~", "-"))):
+            if Path(word).exists():
+                where = f'"{word}" is found in this folder alone, and {path} is for all folders.'
+                yield f"{where} Write {Path(word).resolve()}, or add it with --scope project."
 
 
 def _report_secrets(entry: Mapping[str, Any], path: Path) -> None:
@@ -235,6 +253,7 @@ def make_entry(options: argparse.Namespace, command: Sequence[str] | None) -> di
     env = dict(split_pair(pair, "=", "--env") for pair in options.env)
     headers = dict(split_pair(pair, ":", "--header") for pair in options.header)
     if command is not None:
+        _check_command(name, command)
         entry: dict[str, Any] = {"command": command[0], "args": [*command[1:]]}
     elif is_json(target):
         entry = _parse_json_entry(name, target)
@@ -249,6 +268,15 @@ def make_entry(options: argparse.Namespace, command: Sequence[str] | None) -> di
     added = {"env": {**entry.get("env", {}), **env}, "headers": {**entry.get("headers", {}), **headers}}
     entry |= {key: values for key, values in added.items() if values}
     return {"name": name, **entry, **({"transport": options.transport} if options.transport else {})}
+
+
+def _check_command(name: str, command: Sequence[str]) -> None:
+    """Raise UsageError for an address in the place of a command."""
+    if len(command) == 1 and _ADDRESS.fullmatch(command[0]) and not find_program(command[0], None):
+        raise UsageError(
+            f'mcp add: there is no program "{command[0]}", and a URL begins with http:// or https://.',
+            f"For a server at that address: {PROGRAM_NAME} mcp add {name} http://{command[0]}",
+        )
 
 
 def _parse_json_entry(name: str, text: str) -> dict[str, Any]:

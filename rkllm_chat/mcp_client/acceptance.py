@@ -122,18 +122,23 @@ class ReviewedStart:
     def _find_reach(self) -> Reach:
         in_project = contains([resolve_path(".")], self.program)
         if self.problem:
-            return Reach(no_sandbox=str(self.problem), in_project=in_project)
+            return _make_unknown_reach(in_project)
         try:
             plan = plan_start(self.expanded, find_roots(self.expanded))
         except ChatError as error:
             self.problem = error
-            return Reach(no_sandbox=error.message, in_project=in_project)
+            return _make_unknown_reach(in_project)
         sandbox, passed = plan.sandbox, plan.passed
         if sandbox is None or sandbox.unavailable_reason:
             reason = sandbox.unavailable_reason if sandbox else _explain_no_sandbox(self.expanded)
             return Reach(no_sandbox=reason, in_project=in_project, passed=passed)
         known = (sandbox.known_name, sandbox.known_reason) if sandbox.known_name else ()
         return Reach(sandbox.reads, sandbox.writes, sandbox.has_network, "", in_project, known, passed)
+
+
+def _make_unknown_reach(in_project: bool) -> Reach:
+    """Return the reach of what cannot be started now: nothing, so that accepting it permits nothing of what comes."""
+    return Reach(has_network=False, in_project=in_project)
 
 
 def _explain_no_sandbox(server: ServerConfig) -> str:

@@ -15,10 +15,12 @@ from rkllm_chat.config.loader import load_settings
 from shell import Shell
 
 # command line, part of the message, some of the details
+TARGET, TOOLS = "Write SERVER.NAME, or add --server NAME.", "Its tools: rkllm-chat mcp list chaos"
 USAGE: list[tuple[list[str], str, dict[str, Any]]] = [
     (["list-tools"], "no server", {"available": ["chaos", "board"]}),
     (["call-tool", "--server", "chaos"], "no tool", {}),
-    (["call-tool", "chaos"], '"chaos"', {"got": "chaos"}),
+    (["call-tool", "chaos"], '"chaos"', {"got": "chaos", "hint": TARGET + " Its tools: rkllm-chat mcp list chaos"}),
+    (["call-tool", "choas."], '"choas."', {"hint": TARGET + " Did you mean the server chaos? " + TOOLS}),
     (["call-tool", "chaos.echo", "--tool", "echo"], "both name a tool", {}),
     (["read-resource", "--server", "chaos"], "one resource", {}),
     (["list-tools", "--sever", "chaos"], '"--sever"', {"closest": ["--server"]}),
@@ -98,6 +100,11 @@ def test_each_fault_of_a_server_has_its_type_and_phase(
     shell.add_chaos(mode)
     patience = "0.7" if kind == "TimeoutError" else "20"
     assert_error(shell.error("call-tool", "chaos.act", "--timeout", patience), kind, message, details)
+
+
+def test_a_missing_argument_is_reported_with_the_near_one_that_was_given(shell: Shell) -> None:
+    error = shell.error("call-tool", "board.get_time", "--args", '{"plase": "Tokyo"}')
+    assert_error(error, "ValidationError", '"place" is required, and "plase" is not known', {"path": "place"})
 
 
 def test_an_unknown_server_is_reported_with_the_known_ones_and_the_searched_files(shell: Shell) -> None:

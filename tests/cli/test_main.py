@@ -123,6 +123,8 @@ def test_an_error_about_a_value_names_no_function(capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
+        (("mcp-tool",), "mcp-tool is a program of its own, not a command of rkllm-chat. Write: mcp-tool --help"),
+        (("mcp-tool", "board__get_time", "--place", "a b"), "Write: mcp-tool board__get_time --place 'a b'"),
         (("doctr",), 'There is no command "doctr". Did you mean doctor?'),
         (("frobnicate",), 'There is no command "frobnicate". Known commands: chat, '),
         (("--no-servers", "frobnicate"), 'There is no command "frobnicate". Known commands: chat, '),
@@ -131,7 +133,17 @@ def test_an_error_about_a_value_names_no_function(capsys: pytest.CaptureFixture[
         (("-p", "x", "--set", "seed=many"), "generation.seed must be a whole number, not 'many'"),
         (("-p", "x", "--set", "seed"), "Write KEY=VALUE"),
     ],
-    ids=["a typo", "unknown", "behind an option", "an option before a command", "key", "value", "no value"],
+    ids=[
+        "another program",
+        "and its words",
+        "a typo",
+        "unknown",
+        "behind an option",
+        "an option before a command",
+        "key",
+        "value",
+        "no value",
+    ],
 )
 def test_an_invalid_command_line_is_one_line(
     arguments: tuple[str, ...], text: str, capsys: pytest.CaptureFixture[str]

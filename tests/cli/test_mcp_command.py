@@ -127,7 +127,36 @@ def test_the_bundled_server_is_switched_off_in_the_users_own_file(
     assert json.loads(program(*call).stdout)["ok"]
 
 
+@pytest.mark.parametrize(
+    ("words", "warning"),
+    [
+        (("x", "--", "nosuchprogram"), 'the command "nosuchprogram" cannot be found'),
+        (
+            ("x", "--", "./start"),
+            '"./start" is found in this folder alone, and {own} is for all folders. Write {here}/start',
+        ),
+        (("x", "--", "cat", "notes/a.py"), '"notes/a.py" is found in this folder alone'),
+        (("--scope", "project", "x", "--", "./start"), ""),
+        (("x", "--", "cat", "."), ""),
+        (("x", "--", "cat", "later.py"), ""),
+    ],
+)
+def test_what_is_added_but_cannot_be_started_or_not_everywhere_is_said(
+    words: tuple[str, ...], warning: str, program: Run, folder: Path, environment: dict[str, str]
+) -> None:
+    for name in ("start", "notes/a.py"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).touch(0o700)
+    done = program("mcp", "add", *words)
+    assert 'Server "x" was added' in done.stdout
+    own = Path(environment["HOME"], ".config/rkllm-chat/config.toml")
+    assert warning.format(own=own, here=folder) in done.stderr
+    assert bool(done.stderr) == bool(warning)
+
+
 BAD = {
+    "an address": (("add", "x", "127.0.0.1:9"), 2, "rkllm-chat mcp add x http://127.0.0.1:9"),
+    "a host": (("add", "x", "--", "tools.example.org/mcp"), 2, "rkllm-chat mcp add x http://tools.example.org/mcp"),
     "no server": (("add", "x"), 2, "the server is missing"),
     "two servers": (("add", "x", "--url", "https://a.example", "npx"), 2, "more than one server"),
     "an empty command": (("add", "x", "--"), 2, "the server is missing"),
@@ -227,7 +256,7 @@ def test_a_file_cannot_call_its_servers_trusted_by_an_import(program: Run, folde
     (folder / "given.json").write_text(json.dumps({"mcpServers": entries}), encoding="utf-8")
     shown = program("mcp", "import", "given.json", "--yes", "--config", "mine.toml").stdout
     assert (
-        "it runs without a sandbox" in shown
+        "cannot be found" in shown  # what it may do is asked about when it can be started
         and "without effect here: trust: trusted" in shown
         and "skipped  odd" in shown
     )

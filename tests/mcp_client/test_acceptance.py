@@ -253,6 +253,17 @@ def test_a_relative_program_is_the_one_that_was_shown_whatever_its_folder(entry:
     assert set((clone.folder / "ran").read_text(encoding="utf-8").split()) == {"."}
 
 
+def test_a_program_that_is_missing_is_said_to_be_and_what_it_may_do_is_asked_later(clone: Clone) -> None:
+    clone.write(command="./later")
+    shown = "\n".join(clone.review("y"))
+    assert 'problem = "Server \\"tide\\": the command \\"./later\\" cannot be found.' in shown
+    assert "sandbox" not in shown
+    (clone.folder / "later").write_text("#!/bin/sh\n", encoding="utf-8")
+    (clone.folder / "later").chmod(0o700)
+    error = json.loads(clone.program("list-tools", "--server", "tide", code=1).stdout)["error"]
+    assert "rkllm-chat mcp trust tide" in error["details"]["hint"]
+
+
 def test_a_missing_variable_is_named_and_stops_that_server_alone(clone: Clone) -> None:
     clone.write(env={"A": "${NOWHERE}"})
     clone.review("y")
@@ -387,7 +398,7 @@ def test_what_is_notable_about_a_start_is_said(sandbox: str, clone: Clone) -> No
     assert set(said) == set(ROWS)
     for name, (entry, expected) in ROWS.items():
         is_found = entry["command"].startswith("./") or shutil.which(entry["command"])
-        is_bare = sandbox == "off" or name in ("off", "claude") or not is_found
+        is_bare = is_found and (sandbox == "off" or name in ("off", "claude"))  # else what it may do is not known
         network = {"it can use the network"} if name == "network" and not is_bare else set()
         assert (name, said[name]) == (name, expected | ({UNSANDBOXED} if is_bare else network))
 

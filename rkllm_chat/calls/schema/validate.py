@@ -254,7 +254,9 @@ def _check_names(value: Any, schema: Mapping[str, Any], scope: _Scope) -> Iterat
 def _check_required(value: Any, schema: Mapping[str, Any], scope: _Scope) -> Iterator[Violation]:
     for name in required_of(schema) if isinstance(value, dict) else ():
         if name not in value:
-            yield scope.inside(name).violation("required", None)
+            is_strict = schema.get("additionalProperties") is False  # each unknown name is a violation of its own
+            unknown = [] if is_strict else [other for other in value if other not in properties_of(schema)]
+            yield scope.inside(name).violation("required", unknown)
 
 
 def _dependent(keyword: str) -> Check:

@@ -89,8 +89,9 @@ class Violation:
         path: Names and indices that lead to the invalid value, or to the name that is missing or unknown.
         kind: The violated keyword ("required", "type" ...); "false" for the schema `false`, "several" for a value that
             matches several branches of a `oneOf`.
-        value: The invalid value; the name for "additionalProperties" and "propertyNames", the repeated item for
-            "uniqueItems", the number of matching entries for "minContains" and "maxContains".
+        value: The invalid value; the name for "additionalProperties" and "propertyNames", the unknown names beside a
+            "required" one, the repeated item for "uniqueItems", the number of matching entries for "minContains" and
+            "maxContains".
         expected: What the keyword demands: its value in the schema, as far as it is not listed here. The known names
             for "additionalProperties", the violation of the name for "propertyNames", the subschema for "minContains"
             and "maxContains", a schema of the union alone for "anyOf" and "oneOf", the number of matches for "several".
@@ -124,6 +125,15 @@ class Violation:
         by_folded = {text.casefold(): text for text in texts}
         closest = get_close_matches(self.value.casefold(), by_folded, n=1)
         return by_folded[closest[0]] if closest else ""
+
+    @property
+    def mistaken(self) -> str:
+        """Of a name that is missing: the end of a sentence about the unknown name that may have been meant for it."""
+        from difflib import get_close_matches
+
+        unknown = [name for name in list(self.value)[:_MAX_COMPARED] if len(name) <= _MAX_VALUE_LENGTH]
+        similar = get_close_matches(str(self.path[-1]), unknown, n=1)
+        return f', and "{similar[0]}" is not known' if similar else ""
 
     @property
     def is_wrong_value(self) -> bool:
@@ -199,7 +209,7 @@ _MESSAGES: dict[str, Callable[[Violation], str]] = {
     "propertyNames": lambda violation: (
         f"has the name {quote_value(violation.value)}, which {violation.expected.message}"
     ),
-    "required": lambda _: "is required",
+    "required": lambda violation: f"is required{violation.mistaken}",
     "anyOf": _describe_wrong_variant,
     "oneOf": _describe_wrong_variant,
     "several": lambda violation: (

@@ -322,7 +322,20 @@ def split_target(target: str, found: FoundServers) -> tuple[str, str]:
         server, separator, name = target.partition(candidate)
         if separator and server and name:
             return server, name
-    raise UsageError(f'"{target}" does not name a server.', "Write SERVER.NAME, or add --server NAME.", got=target)
+    hint = f"Write SERVER.NAME, or add --server NAME.{explain_target(target, found, '.')}"
+    raise UsageError(f'"{target}" does not name a server.', hint, got=target)
+
+
+def explain_target(word: str, found: FoundServers, separator: str) -> str:
+    """Return a sentence about a word that is no SERVER.TOOL, by the configured servers; "" if they do not tell."""
+    from difflib import get_close_matches
+
+    word, names = word.rstrip("".join(SEPARATORS)), [*found.servers]
+    if word in names:
+        return f" Its tools: rkllm-chat mcp list {word}"
+    if near := get_close_matches(word, names, n=1):
+        return f" Did you mean the server {near[0]}? Its tools: rkllm-chat mcp list {near[0]}"
+    return f" Did you mean {names[0]}{separator}{word}?" if len(names) == 1 and word.isidentifier() else ""
 
 
 def _find_server(options: Options, invocation: Invocation) -> ServerConfig:

@@ -15,6 +15,7 @@ from ...config.servers import BOARD_SERVER
 from ...core.errors import ConfigError, UsageError
 from ..json_commands.commands import (
     SEPARATORS,
+    explain_target,
     make_tool_error,
     make_unknown_tool_error,
     prepare_server,
@@ -95,7 +96,7 @@ def find_configured(options: Options, invocation: Invocation) -> FoundServers:
 def split_tool_name(target: str, found: FoundServers) -> tuple[str, str]:
     """Split a SERVER__TOOL word into server and tool. Raises UsageError."""
     if not any(mark in target for mark in SEPARATORS):
-        hint = "Write SERVER__TOOL; mcp-tool --help lists them."
+        hint = f"Write SERVER__TOOL; mcp-tool --help lists them.{explain_target(target, found, '__')}"
         raise UsageError(
             f'"{target}" does not name a server and its tool.', hint, got=target, available=list(found.servers)
         )
