@@ -272,5 +272,6 @@ def test_the_page_about_trust_shows_the_table(pytestconfig: pytest.Config) -> No
     before, _, rest = text.partition(BEGIN)
     written, _, after = rest.partition(END)
     if pytestconfig.getoption("--record"):
-        PAGE.write_text(f"{before}{BEGIN}{render_table()}{END}{after}", encoding="utf-8")
+        written = render_table()
+        PAGE.write_text(f"{before}{BEGIN}{written}{END}{after}", encoding="utf-8")
     assert written == render_table()
