@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from ..backends import Backend, choose_backend
+from ..backends import Backend, find_engine_of
 from ..backends.base import BeginningKeeper, StateKeeper
 from ..backends.shared.model_files import find_models, resolve_model
 from ..chat.model_loading import load_model, name_model
@@ -82,7 +82,7 @@ class ModelHost:
         if time.monotonic() >= self._listed_until:
             own = self._configured
             models = {name_model(own): own}
-            if choose_backend(own) in ("llama", "rkllm"):
+            if find_engine_of(own).has_model_files:
                 for file in find_models(own.models_folder, str(resolve_model(own.model).absolute())):
                     if file.path.is_absolute():
                         models.setdefault(file.path.name, replace_model(own, str(file.path)))
@@ -113,11 +113,12 @@ class ModelHost:
         return self._loaded is not None
 
     def can_hold_beside(self, settings: Settings) -> bool:
-        """Whether a GGUF is loaded here, or fits into what other programs and models leave of the memory."""
-        if choose_backend(settings) != "llama":
+        """Whether the model is loaded here, or fits into what other programs and models leave of the memory."""
+        engine = find_engine_of(settings)
+        if not engine.can_hold_several:
             return False
-        file, memory = resolve_model(settings.model), read_memory()
-        size = file.stat().st_size if file.is_file() else 0
+        file, memory = engine.identify(settings).file, read_memory()
+        size = file.stat().st_size if file and file.is_file() else 0
         is_small = memory is not None and size * _MEMORY_FACTOR < memory.available
         return is_small or (self.is_loaded and settings == self.settings)
 

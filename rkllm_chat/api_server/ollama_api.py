@@ -6,7 +6,6 @@ What Open WebUI and Home Assistant use of it. `num_ctx` is ignored: it is a sett
 from __future__ import annotations
 
 import hashlib
-import math
 import re
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -15,12 +14,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from ..backends import choose_backend, identify_model
+from ..backends import ModelFacts, find_engine_of, identify_model
 from ..backends.base import TokenScore
-from ..backends.llama.engine import TEMPLATE_KEY, choose_context
-from ..backends.llama.gguf_header import GgufHeader, read_gguf_header
-from ..backends.rkllm.backend import CONTEXT_TOKENS
-from ..backends.shared.model_files import read_parameter_count, resolve_model
+from ..backends.shared.model_files import read_parameter_count
 from ..calls.model_families import Family, find_family
 from ..config.settings import Settings
 from ..core.errors import ModelError
@@ -317,7 +313,7 @@ def _write_time(time: datetime) -> str:
 def describe_model_details(
     settings: Settings, name: str, context_tokens: int, kinds: frozenset[MediaKind]
 ) -> dict[str, Any]:
-    """Return the answer to `POST /api/show`; blocks while the header of a GGUF is read.
+    """Return the answer to `POST /api/show`; blocks while the model's file is read.
 
     Args:
         settings: Settings of the model.
@@ -325,17 +321,13 @@ def describe_model_details(
         context_tokens: Size of its context window; 0 if it is not loaded and the settings do not say it.
         kinds: The kinds of media that the loaded model understands.
     """
-    backend, header = choose_backend(settings), GgufHeader()
-    if backend == "llama":
-        with suppress(ModelError):
-            header = read_gguf_header(resolve_model(settings.model))
-        context_tokens = context_tokens or choose_context(header)
-    elif backend == "rkllm":
-        context_tokens = context_tokens or CONTEXT_TOKENS
-    template = header.get_text(TEMPLATE_KEY)
-    family = find_family([settings.family, name, header.get_text("general.name")], template)
-    parameters = sum(math.prod(shape) for shape in header.tensors.values()) or read_parameter_count(name)
-    architecture = header.get_text("general.architecture") or family.name
+    facts = ModelFacts()
+    with suppress(ModelError):
+        facts = find_engine_of(settings).read_facts(settings)
+    template, context_tokens = facts.template, context_tokens or facts.context_tokens
+    family = find_family([settings.family, name, facts.name], template)
+    parameters = facts.parameters or read_parameter_count(name)
+    architecture = facts.architecture or family.name
     info = {"general.architecture": architecture, "general.basename": name, "general.parameter_count": parameters}
     capabilities = {
         "completion": True,

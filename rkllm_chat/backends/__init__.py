@@ -13,11 +13,13 @@ if TYPE_CHECKING:
     from .engines import (
         BACKENDS,
         Engine,
+        ModelFacts,
         ModelIdentity,
         check_backend,
         check_model,
         choose_backend,
         find_engine,
+        find_engine_of,
         identify_model,
         open_backend,
     )
@@ -27,12 +29,14 @@ __all__ = [
     "Backend",
     "BaseBackend",
     "Engine",
+    "ModelFacts",
     "ModelIdentity",
     "ModelStream",
     "check_backend",
     "check_model",
     "choose_backend",
     "find_engine",
+    "find_engine_of",
     "identify_model",
     "open_backend",
 ]

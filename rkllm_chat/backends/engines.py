@@ -7,8 +7,11 @@ function that opens a model. Engines are heavy imports, so a row imports its own
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -62,8 +65,37 @@ def _hash_ends(path: Path | None) -> str:
     return digest.hexdigest()
 
 
+@dataclass(frozen=True)
+class ModelFacts:
+    """What an engine knows of a model before it is loaded.
+
+    Attributes:
+        name: The name that its maker gave it.
+        architecture: Its architecture, as the engine calls it.
+        template: Its chat template.
+        parameters: Number of its parameters; 0 if unknown.
+        context_tokens: Size of the context window that it is opened with; 0 if unknown.
+    """
+
+    name: str = ""
+    architecture: str = ""
+    template: str = ""
+    parameters: int = 0
+    context_tokens: int = 0
+
+
 class Engine:
-    """A row of BACKENDS; a plugin names an instance of a class of its own."""
+    """A row of BACKENDS; a plugin names an instance of a class of its own.
+
+    Attributes:
+        is_service: The model runs elsewhere: what is asked leaves this machine, and may cost money.
+        has_model_files: Any of the files that `find_models` finds can be opened in place of the configured model.
+        can_hold_several: A second model can be loaded beside the first where the memory allows it.
+    """
+
+    is_service = False
+    has_model_files = False
+    can_hold_several = False
 
     def open(self, settings: Settings) -> Backend:
         """Load the model of the settings; blocks while it loads.
@@ -87,6 +119,18 @@ class Engine:
         name = Path(settings.model).name or settings.backend
         return ModelIdentity(name, own_key=f"{settings.backend}:{settings.model}")
 
+    def describe(self, settings: Settings) -> str:
+        """Return the engine's name and release, beside which its speed is shown; "" if its speed is not measured."""
+        return settings.backend
+
+    def read_facts(self, _settings: Settings) -> ModelFacts:
+        """Return what is known of the model without loading it; blocks while its file is read.
+
+        Raises:
+            ModelError: The file cannot be read.
+        """
+        return ModelFacts()
+
 
 class _PluginFunction(Engine):
     """The engine of a plugin that has only a function that opens a model."""
@@ -99,6 +143,9 @@ class _PluginFunction(Engine):
 
 
 class _LlamaEngine(Engine):
+    has_model_files = True
+    can_hold_several = True
+
     def open(self, settings: Settings) -> Backend:
         from .llama.backend import open_llama
 
@@ -113,8 +160,32 @@ class _LlamaEngine(Engine):
         path = resolve_model(settings.model)
         return ModelIdentity(path.name, path)
 
+    def describe(self, settings: Settings) -> str:
+        from .llama.cores import choose_cores, describe_cores
+
+        name = f"llama.cpp of llama-cpp-python {version('llama-cpp-python')}"
+        if settings.llama_library:
+            name += " with another libllama"  # without its path, which often names the user
+        cores = choose_cores()
+        return f"{name}, {describe_cores(cores)}" if cores else name
+
+    def read_facts(self, settings: Settings) -> ModelFacts:
+        from .llama.engine import TEMPLATE_KEY, choose_context
+        from .llama.gguf_header import read_gguf_header
+
+        header = read_gguf_header(resolve_model(settings.model))
+        return ModelFacts(
+            header.get_text("general.name"),
+            header.get_text("general.architecture"),
+            header.get_text(TEMPLATE_KEY),
+            sum(math.prod(shape) for shape in header.tensors.values()),
+            choose_context(header),
+        )
+
 
 class _RkllmEngine(Engine):
+    has_model_files = True
+
     def open(self, settings: Settings) -> Backend:
         from .rkllm.backend import open_rkllm
 
@@ -129,8 +200,25 @@ class _RkllmEngine(Engine):
         path = expand_home(settings.model)
         return ModelIdentity(path.name, path if settings.model else None)
 
+    def describe(self, settings: Settings) -> str:
+        from .rkllm.abi import find_library, read_release
+        from .rkllm.model_file import read_toolkit_release
+
+        library, toolkit = find_library(settings.rkllm.library), ""
+        with suppress(OSError):  # loading the model says what is wrong with its file
+            toolkit = read_toolkit_release(resolve_model(settings.model))
+        name = f"RKLLM {read_release(library) if library else ''}".strip()
+        return f"{name}, model of toolkit {toolkit}" if toolkit else name
+
+    def read_facts(self, _settings: Settings) -> ModelFacts:
+        from .rkllm.backend import CONTEXT_TOKENS
+
+        return ModelFacts(context_tokens=CONTEXT_TOKENS)
+
 
 class _OpenaiEngine(Engine):
+    is_service = True
+
     def open(self, settings: Settings) -> Backend:
         from .openai.backend import open_openai
 
@@ -150,6 +238,9 @@ class _OpenaiEngine(Engine):
             return ModelIdentity("")  # opening it says what is wrong
         return ModelIdentity(url.fragment or settings.openai.model or url.hostname or "")
 
+    def describe(self, _settings: Settings) -> str:
+        return ""
+
 
 class _ScriptedEngine(Engine):
     def open(self, settings: Settings) -> Backend:
@@ -159,6 +250,9 @@ class _ScriptedEngine(Engine):
 
     def identify(self, settings: Settings) -> ModelIdentity:
         return ModelIdentity(Path(settings.model).name)
+
+    def describe(self, _settings: Settings) -> str:
+        return ""
 
 
 BACKENDS: dict[str, Engine] = {
@@ -206,7 +300,7 @@ def open_backend(settings: Settings) -> Backend:
     from .project_files import check_project_files
 
     check_project_files(settings)
-    return find_engine(choose_backend(settings)).open(settings)
+    return find_engine_of(settings).open(settings)
 
 
 def check_model(settings: Settings) -> None:
@@ -216,7 +310,7 @@ def check_model(settings: Settings) -> None:
         ModelError: The model or its library is missing or cannot be used.
         ConfigError: The settings are invalid.
     """
-    find_engine(choose_backend(settings)).check(settings)
+    find_engine_of(settings).check(settings)
 
 
 def check_backend(name: str) -> None:
@@ -230,6 +324,11 @@ def check_backend(name: str) -> None:
         find_engine(name)
 
 
+def find_engine_of(settings: Settings) -> Engine:
+    """Return the engine that the settings name or imply; errors are those of `find_engine`."""
+    return find_engine(choose_backend(settings))
+
+
 def identify_model(settings: Settings) -> ModelIdentity:
     """Return which model the engine of the settings would open.
 
@@ -237,4 +336,4 @@ def identify_model(settings: Settings) -> ModelIdentity:
         UsageError: The settings name an unknown backend.
         ConfigError: The plugin of the backend cannot be loaded.
     """
-    return find_engine(choose_backend(settings)).identify(settings)
+    return find_engine_of(settings).identify(settings)

@@ -15,7 +15,7 @@ from pathlib import Path, PurePath
 from typing import Any, TypeVar
 from urllib.parse import unquote
 
-from ..backends import choose_backend, identify_model, open_backend
+from ..backends import find_engine_of, identify_model, open_backend
 from ..backends.base import Backend, LoadReporter, StateKeeper
 from ..backends.shared.model_files import find_models
 from ..config.settings import Settings
@@ -153,7 +153,7 @@ def find_offers(settings: Settings, used: Sequence[str] = ()) -> list[ModelOffer
     """
     models = list(dict.fromkeys(model for model in (settings.model, *used) if model))
     targets: list[str] = []
-    services = [model for model in models if choose_backend(replace(settings, model=model, backend="auto")) == "openai"]
+    services = [model for model in models if find_engine_of(replace(settings, model=model, backend="auto")).is_service]
     for model in services[:_MAX_SERVICE_LISTS]:
         targets += _list_service(replace(settings, model=model)) or [model]
     offers = [ModelOffer(_name_of(target), target) for target in dict.fromkeys(targets)]

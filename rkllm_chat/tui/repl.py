@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 
-from ..backends import choose_backend
-from ..backends.shared.model_files import find_shipped_model, resolve_model
+from ..backends import identify_model
+from ..backends.shared.model_files import find_shipped_model
 from ..chat.app import App, open_app
 from ..chat.attachments import save_results, send_message
 from ..chat.event_stream import Emit
@@ -244,8 +244,7 @@ def welcome_notices(app: App) -> list[Notice]:
 
 def _is_demonstration(app: App) -> bool:
     """Whether a new conversation begins with the small model that ships."""
-    is_llama = choose_backend(app.settings) == "llama" and not app.chat.history
-    return is_llama and resolve_model(app.settings.model) == find_shipped_model()
+    return not app.chat.history and identify_model(app.settings).file == find_shipped_model()
 
 
 def _describe_demonstration(app: App) -> Notice:

@@ -76,6 +76,7 @@ def test_the_example_is_installed_and_used(use: Use, tmp_path: Path, folder: Pat
         ("ok", "engine parrot, parrot, repeats what is said")
     ]
     assert not [row for row in rows if row["name"] in ("engine", "instructions", "template", "context")]
+    assert "\nparrot: parrot\n" in use("doctor", "--speed", "--config", "own.toml").stdout
     call = '<<call {"name": "calculate", "arguments": {"expression": "6 * 7"}} call>>'
     result = json.loads(
         use("-p", call, "--backend", "parrot", "--tool-format", "angle", "--output-format", "json").stdout

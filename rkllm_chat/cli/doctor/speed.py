@@ -12,18 +12,14 @@ import asyncio
 import platform
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from dataclasses import asdict, dataclass, field, replace
-from importlib.metadata import version
 from itertools import count
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from ...backends import Backend, choose_backend, open_backend
-from ...backends.rkllm.abi import find_library, read_release
-from ...backends.rkllm.model_file import read_toolkit_release
-from ...backends.shared.model_files import resolve_model
+from ...backends import Backend, choose_backend, find_engine_of, open_backend
 from ...config.loader import load_settings
 from ...config.named_settings import replace_setting
 from ...config.settings import Settings
@@ -81,7 +77,7 @@ class EngineReport:
         backend: Row of BACKENDS.
         engine: Name and release of the engine.
         model: Name of the model file.
-        size_bytes: Size of the model file.
+        size_bytes: Size of the model file; 0 if there is none.
         before: State of the machine before the model was loaded.
         after: State of the machine after the last measurement, with the model loaded.
         context_tokens: Size of the context window; 0 if the model was not loaded.
@@ -122,7 +118,7 @@ def measure_speed(options: argparse.Namespace, environment: Mapping[str, str]) -
 
 def _prepare(settings: Settings) -> Settings:
     """Return the settings for a measurement. Raises UsageError."""
-    if choose_backend(settings) not in _ENGINES:
+    if not find_engine_of(settings).describe(settings):
         hint = "Give a .gguf or .rkllm file with --model."
         raise UsageError(f"doctor --speed measures a model file, not {settings.model}.", hint)
     return replace(
@@ -139,9 +135,11 @@ def _measure_engines(jobs: Sequence[Settings], board: Board, report: Callable[[s
     results: list[EngineReport] = []
     errors: list[ChatError] = []
     for job in jobs:
-        name, model = choose_backend(job), resolve_model(job.model)
-        size_bytes = model.stat().st_size if model.is_file() else 0
-        result = EngineReport(name, _ENGINES[name](job), model.name, size_bytes, read_conditions(board))
+        engine = find_engine_of(job)
+        model = engine.identify(job)
+        size_bytes = model.file.stat().st_size if model.file and model.file.is_file() else 0
+        name = choose_backend(job)
+        result = EngineReport(name, engine.describe(job), model.name, size_bytes, read_conditions(board))
         if size_bytes:
             report(f"loading {model.name}")
         try:
@@ -245,33 +243,12 @@ async def _run(backend: Backend, settings: Settings, prompt: Sequence[Message]) 
     return usage
 
 
-def _name_llama(settings: Settings) -> str:
-    from ...backends.llama.cores import choose_cores, describe_cores
-
-    name = f"llama.cpp of llama-cpp-python {version('llama-cpp-python')}"
-    if settings.llama_library:
-        name += " with another libllama"  # without its path, which often names the user
-    cores = choose_cores()
-    return f"{name}, {describe_cores(cores)}" if cores else name
-
-
-def _name_rkllm(settings: Settings) -> str:
-    library, toolkit = find_library(settings.rkllm.library), ""
-    with suppress(OSError):  # loading the model says what is wrong with its file
-        toolkit = read_toolkit_release(resolve_model(settings.model))
-    name = f"RKLLM {read_release(library) if library else ''}".strip()
-    return f"{name}, model of toolkit {toolkit}" if toolkit else name
-
-
-_ENGINES: dict[str, Callable[[Settings], str]] = {"llama": _name_llama, "rkllm": _name_rkllm}
-
-
 def _format_table(machine: str, results: Sequence[EngineReport]) -> str:
     """Format the measurements as text, with the state of the machine below each engine."""
     lines = [f"rkllm-chat {__version__} on {sanitize_line(machine)}, Python {platform.python_version()}"]
     for result in results:
         what = f"{sanitize_line(result.engine)}: {sanitize_line(result.model)}"
-        lines += ["", f"{what}, {format_size(result.size_bytes)}"]
+        lines += ["", f"{what}, {format_size(result.size_bytes)}" if result.size_bytes else what]
         if result.problem:
             lines.append(f"  not measured: {sanitize_line(result.problem)}")
         else:

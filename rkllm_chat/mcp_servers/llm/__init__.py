@@ -7,12 +7,11 @@ loaded at its first use: a server without calls uses no memory, and listing the 
 from __future__ import annotations
 
 import argparse
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from ...backends import check_backend, choose_backend
+from ...backends import check_backend, find_engine_of
 from ...backends.project_files import check_project_files
 from ...backends.shared.model_files import find_only_model
 from ...config.loader import load_settings
@@ -58,10 +57,9 @@ def build_server(options: argparse.Namespace) -> MCPServer:
     if options.url:
         options.model = f"{options.url.rstrip('/').removesuffix('/chat/completions')}#{quote(options.model or '')}"
     settings = read_settings(options)
-    if choose_backend(settings) == "openai":
-        from ...backends.openai.backend import make_services
-
-        make_services(settings, os.environ)
+    engine = find_engine_of(settings)
+    if engine.is_service:
+        engine.check(settings)
     folders = [Path(folder).expanduser().absolute() for folder in options.folder or ()]
     for folder in folders:
         if not folder.is_dir():

@@ -16,6 +16,7 @@ import anyio
 from mcp.server.mcpserver import Context, MCPServer
 from mcp_types import CallToolResult, ToolAnnotations
 
+from ...backends import find_engine_of
 from ...config.settings import Settings
 from ...core.errors import ChatError
 from ...core.messages import Message
@@ -188,7 +189,7 @@ def build_server(settings: Settings, folders: Sequence[Path]) -> MCPServer:
             with anyio.CancelScope(shield=True):
                 await model.aclose()
 
-    is_local = model.backend_name != "openai"
+    is_local = not find_engine_of(settings).is_service
     about = "Asks the model on this machine." if is_local else f"Asks {settings.model}, a model elsewhere."
     server = MCPServer("llm", version=__version__, instructions=about, lifespan=close_model)
     read_only = ToolAnnotations(read_only_hint=True, destructive_hint=False, open_world_hint=False)
