@@ -52,6 +52,7 @@ _Verdict = Literal["run", "refused", "spent", "declined", "unpermitted", "repeat
 _REASONS: dict[str, DeclineReason] = {
     "declined": "user",
     "declined_because": "user",
+    "stopped": "user",
     "refused": "rule",
     "spent": "limit",
     "repeated": "repeated",
@@ -129,11 +130,17 @@ class RunningCalls:
             if not task.cancelled():
                 task.result()
 
-    def add_time(self, index: int, placeholder: Message) -> Message:
-        """Return the message of a call that has no result, with the time that it ran before it was stopped."""
-        if placeholder.result and (seconds := self.stopped_after_s.get(index)):
-            return replace(placeholder, result=replace(placeholder.result, seconds=seconds))
-        return placeholder
+    def describe_stopped(self, index: int, placeholder: Message, words: Words) -> Message:
+        """Return the message of a call that has no result: the time that it ran, or that it did not run."""
+        result = placeholder.result
+        if result is None or result.status != "stopped":
+            return placeholder
+        if seconds := self.stopped_after_s.get(index):
+            return replace(placeholder, result=replace(result, seconds=seconds))
+        if any(run.index == index for run in self.started):
+            return placeholder
+        text = words("prompt.declined")
+        return replace(placeholder, text=text, result=replace(result, text=text, decline_reason="user"))
 
     async def aclose(self) -> None:
         """Cancel running calls and wait for their end."""
@@ -395,9 +402,10 @@ class ReplyCalls:
             await self._running.aclose()
         finally:
             chat, results = self._chat, self._running.results
+            words, running = chat.prompt_words, self._running
             messages = [
-                results.get(index) or self._running.add_time(index, self._unexecuted.get(index, placeholder))
-                for index, placeholder in enumerate(initial_messages(self.found, chat.prompt_words))
+                results.get(index) or running.describe_stopped(index, self._unexecuted.get(index, placeholder), words)
+                for index, placeholder in enumerate(initial_messages(self.found, words))
             ]
             budget = self._budget or (compute_result_budget(chat, usage) if results else None)
             truncated = budget.truncate_results(messages, chat.last_handle_number) if budget else messages
@@ -513,8 +521,9 @@ class ReplyCalls:
 
     def _refuse(self, call: ToolCall, tool: Tool, key: str, **values: object) -> ToolResult:
         """Return the result of a call that is not run, with the sentence of this key for the model."""
-        text = self._chat.prompt_words(f"prompt.{key}", **values)
-        result = make_unexecuted_result(call, tool, "stopped" if key == "stopped" else "declined", text)
+        is_stopped = key == "stopped"
+        text = self._chat.prompt_words("prompt.declined" if is_stopped else f"prompt.{key}", **values)
+        result = make_unexecuted_result(call, tool, "stopped" if is_stopped else "declined", text)
         return replace(result, decline_reason=_REASONS.get(key, ""))
 
     async def _report_unexecuted(self, index: int, outcome: CallError | ToolResult, number: int, emit: Emit) -> None:

@@ -133,7 +133,8 @@ class ToolResult:
         structured: Structured content of the server's result.
         user_text: Text that the server addresses to the user alone; the model does not read it.
         media: Pictures, sounds and other data of the result; each is placed behind its placeholder in `text`.
-        decline_reason: Why the call was declined; `text` says it to the model.
+        decline_reason: Why the call was declined; `text` says it to the model. "user" for one that was stopped before
+            it began.
     """
 
     server: str
@@ -146,6 +147,11 @@ class ToolResult:
     user_text: str = ""
     media: tuple[Media, ...] = ()
     decline_reason: DeclineReason = ""
+
+    @property
+    def outcome(self) -> Status | Literal["not_run"]:
+        """The status, or "not_run" for a call that was stopped before it began."""
+        return "not_run" if self.status == "stopped" and self.decline_reason == "user" else self.status
 
 
 @dataclass(frozen=True)

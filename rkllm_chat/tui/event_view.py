@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from ..chat.server_events import ServerWait
 from ..core.events import (
@@ -34,13 +34,47 @@ from ..core.messages import NOT_SHOWN, Media
 from ..core.sanitize import MAX_LINE_LENGTH, sanitize_for_terminal, sanitize_line, truncate
 from .event_lines import ANSWER_MARK, describe_event, format_table, format_user_text
 from .markdown import Growing
-from .markdown.cells import cut_text, wrap_text
+from .markdown.cells import break_words, cut_text, wrap_text
 from .screen import Screen
 from .status_line import format_seconds, format_tokens, progress_bar
 from .theme import Theme, paint, spin
 from .tool_view import ToolCallView
 
 _MARGIN = 2
+
+
+@dataclass
+class _HeldResult:
+    """A result whose rows are printed once an answer differs from it: an answer that repeats it stands alone.
+
+    Attributes:
+        text: The result, its white space unified.
+        rows: Its rows on the screen.
+        answer: The answer so far.
+        answer_lines: Finished lines of the answer, which stand below the rows.
+    """
+
+    text: str
+    rows: list[str]
+    answer: str = ""
+    answer_lines: list[str] = field(default_factory=list[str])
+
+    @property
+    def may_repeat(self) -> bool:
+        """Whether the answer so far is the beginning of the result."""
+        return self.text.startswith(_unify_blanks(self.answer))
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines to print: those of the answer alone if it is the result."""
+        is_repeated = self.text == _unify_blanks(self.answer)
+        return self.answer_lines if is_repeated else [*self.rows, *self.answer_lines]
+
+
+def _unify_blanks(text: str) -> str:
+    return " ".join(text.split())
+
+
 _MAX_PICTURES = 3
 """Maximum number of pictures of a result that are shown; `/image` has the others."""
 
@@ -77,6 +111,7 @@ class EventView:
         self._expect_s, self._draw_picture = expect_s, draw_picture
         self.calls = ToolCallView(words)
         self._answer: Growing | None = None
+        self._held: _HeldResult | None = None
         self._has_printed_answer = self._is_busy = False
         self._thinking_since: float | None = None  # on the monotonic clock
         self._thought_length = 0
@@ -103,6 +138,7 @@ class EventView:
 
     def show(self, event: Event) -> None:
         """Render an event."""
+        before = self._state[0] if self._state else None
         if not (self._is_busy and isinstance(event, Notice)):
             self._state = None
         match event:
@@ -112,7 +148,9 @@ class EventView:
                 self._add_thought(text)
             case ToolProgress():
                 self.calls.update(event)
-            case Reading() | Loading() | WritingCall() | ServerWait():
+            case Reading():
+                self._state = (self._continue_reading(event, before), time.monotonic())
+            case Loading() | WritingCall() | ServerWait():
                 self._state = (event, time.monotonic())
             case _:
                 self._finish(event)
@@ -125,7 +163,8 @@ class EventView:
 
     def open_lines(self) -> list[str]:
         """Return the unfinished lines: thoughts, answer, running calls, wait state and queued input."""
-        lines: list[str] = []
+        lines = [*self._held.rows, *self._held.answer_lines] if self._held else []
+        has_result_alone = bool(lines) and self._answer is None
         if self._thinking_since is not None and not self.shows_thoughts:
             lines.append(self.dim(spin(self._describe_thinking("live.thinking", self._thinking_since))))
         if self._thoughts:
@@ -133,7 +172,7 @@ class EventView:
         if self._answer:
             lines += self._mark(self._answer.tail(self._width))
         lines += [self.dim(spin(line)) for line in self.calls.describe_running(self._width)]
-        if not lines and not self._screen.line.question and (waiting := self._wait_lines()):
+        if (has_result_alone or not lines) and not self._screen.line.question and (waiting := self._wait_lines()):
             lines += map(self.dim, [spin(waiting[0]), *waiting[1:]])
         return [
             *lines,
@@ -159,7 +198,8 @@ class EventView:
         if isinstance(event, Table):
             return format_table(event, self._screen.width)
         if isinstance(event, Page):
-            return sanitize_for_terminal(event.text).splitlines()
+            width = self._screen.width
+            return [row for line in sanitize_for_terminal(event.text).splitlines() for row in break_words(line, width)]
         if isinstance(event, Picture):
             return self._draw_picture(event.media)
         # the line of the result says it all, and so does the question about a described call
@@ -173,8 +213,13 @@ class EventView:
             result = event.result
             if drawn:
                 result = replace(result, text=result.text.replace(NOT_SHOWN, "]"))
-            lines += map(self.dim, self.calls.shorten_result(result, width, event.is_asked))
-            return [*lines, *drawn, *format_user_text(event.result, self._words)]
+            shown = self.calls.shorten_result(result, width, event.is_asked)
+            rows = [self.dim(row) for row in shown.rows]
+            below = [*drawn, *format_user_text(event.result, self._words)]
+            if shown.is_whole and not below and not event.is_asked:
+                self._held = _HeldResult(_unify_blanks(result.text), rows)
+                return lines
+            return [*lines, *rows, *below]
         line = truncate(describe_event(event, self._words), MAX_LINE_LENGTH)
         return [paint(part, style) for part in wrap_text(line, width)] if line else []
 
@@ -184,10 +229,13 @@ class EventView:
             text = text.lstrip()
             if not text:
                 return
-            self._close()
             self._answer = Growing(self._width, self.theme.has_color, wraps_code=False)
             self._has_printed_answer = False
         self._waiting = None
+        if self._held:
+            self._held.answer += text
+            if not self._held.may_repeat:
+                self._release_result()
         self._answer.resize(self._width)
         self._emit(self._answer.feed(text))
 
@@ -207,7 +255,15 @@ class EventView:
     def _emit(self, lines: Sequence[str]) -> None:
         marked = self._mark(lines)
         self._has_printed_answer = self._has_printed_answer or bool(lines)
-        self._screen.print_lines(marked)
+        if self._held:
+            self._held.answer_lines += marked
+        else:
+            self._screen.print_lines(marked)
+
+    def _release_result(self) -> None:
+        """Print a result that was held back, if there is one, with the answer below it."""
+        held, self._held = self._held, None
+        self._screen.print_lines(held.lines if held else [])
 
     def _mark(self, lines: Sequence[str]) -> list[str]:
         """Return the lines with the answer mark before the first line of an answer."""
@@ -218,6 +274,7 @@ class EventView:
         if self._answer:
             self._emit(self._answer.close())
             self._answer = None
+        self._release_result()
 
     def _close_thoughts(self) -> None:
         if self._thinking_since is None:
@@ -235,11 +292,10 @@ class EventView:
         """Return a line about what the user is waiting for, if anything."""
         event, noted_at = self._state or (None, 0.0)
         if isinstance(event, Reading):
-            reading = self._with_learned_speed(event)
-            done = min(reading.total, reading.done + (time.monotonic() - noted_at) * reading.tokens_per_s)
-            left_s = (reading.total - done) / reading.tokens_per_s if reading.tokens_per_s else 0
-            key, bar = "live.reading_left" if left_s else "live.reading", progress_bar(done, reading.total)
-            counts = {"done": format_tokens(int(done)), "total": format_tokens(reading.total)}
+            done = min(event.total, event.done + (time.monotonic() - noted_at) * event.tokens_per_s)
+            left_s = (event.total - done) / event.tokens_per_s if event.tokens_per_s else 0
+            key, bar = "live.reading_left" if left_s else "live.reading", progress_bar(done, event.total)
+            counts = {"done": format_tokens(int(done)), "total": format_tokens(event.total)}
             return [cut_text(self._words(key, bar=bar, left=format_seconds(left_s), **counts), self._width)]
         if isinstance(event, WritingCall):
             key, tool = "live.writing" if event.tool else "live.writing_any", sanitize_line(event.tool)
@@ -258,6 +314,13 @@ class EventView:
         if self._waiting is not None:
             return [self._words("live.waiting", time=_seconds_since(self._waiting))]
         return []
+
+    def _continue_reading(self, reading: Reading, before: Event | None) -> Reading:
+        """Return the event with the total of the one before: what turns out to be cached counts as done."""
+        reading = self._with_learned_speed(reading)
+        if isinstance(before, Reading) and reading.total < before.total:
+            return replace(reading, done=reading.done + before.total - reading.total, total=before.total)
+        return reading
 
     def _with_learned_speed(self, reading: Reading) -> Reading:
         """Return the event with the learned prefill speed if the backend reports none."""

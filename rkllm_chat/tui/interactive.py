@@ -293,16 +293,14 @@ class InteractiveFrontend(TerminalFrontend):
             if short and hidden and layout.is_low:
                 self.screen.print_lines([*lines, last])
                 asked = Question(f"[{'/'.join(_KEY.findall(question))}] ", short)
-                repeated: Sequence[str] = ()
             else:
                 self.screen.print_lines(lines[:hidden])
                 asked = Question(f"{last} ", lines[hidden:])
-                repeated = asked.lines
             try:
                 yield asked
             finally:
                 end = wrap_text(f"{asked.prompt}{asked.shown_answer}", self.screen.width)
-                self.screen.print_lines([*repeated, *end])
+                self.screen.print_lines(end if asked.lines is short else [*asked.lines, *end])
 
     def show_untruncated(self, text: str) -> None:
         """Print text as one line without shortening it."""

@@ -7,6 +7,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 from ..core.events import ToolFinished, ToolProgress, ToolStarted
 from ..core.i18n import Words
@@ -30,6 +31,13 @@ class _RunningCall:
     change: FileChange | None
     started: float = field(default_factory=time.monotonic)
     progress: ToolProgress | None = None
+
+
+class ShownResult(NamedTuple):
+    """The rows of a result, and whether they are all of it."""
+
+    rows: list[str]
+    is_whole: bool
 
 
 class ToolCallView:
@@ -83,8 +91,6 @@ class ToolCallView:
         if call:
             self._running.remove(call)
         line = truncate(describe_event(event, self._words), MAX_LINE_LENGTH)
-        if result.status == "stopped" and not call:
-            line = sanitize_line(self._words("live.not_run", tool=result.tool))
         arguments = summarize_arguments(result.arguments) if call or result.status == "completed" else ""
         seconds = format_seconds(result.seconds) if result.seconds else ""
         change = call.change if call and result.status == "completed" else None
@@ -95,21 +101,24 @@ class ToolCallView:
         """Return the ends of the calls that still run: no event reports them."""
         return [ToolFinished(_stopped_result(call), call.event.number) for call in self._running]
 
-    def shorten_result(self, result: ToolResult, width: int, is_asked: bool) -> list[str]:
-        """Return the first rows of what a call returned, indented; the whole is kept for `take_folded`."""
+    def shorten_result(self, result: ToolResult, width: int, is_asked: bool) -> ShownResult:
+        """Return the first rows of what a call returned, indented; one that is shortened is kept for `take_folded`."""
         text = result.text.strip("\r\n")
         is_cut = is_asked and len(text) > MAX_LINE_LENGTH  # in the line about a failure
         if not (is_cut or result.status == "completed") or not text.strip():
-            return []
+            return ShownResult([], is_whole=False)
         beginning = sanitize_for_terminal(text[:_MAX_SHOWN_CHARACTERS]).split("\n")
         rows = (row for line in beginning for row in break_words(line.rstrip(), width - len(_INDENT)))
-        first = list(islice(rows, _SHOWN_ROWS + 1))
-        if len(first) > _SHOWN_ROWS or len(text) > _MAX_SHOWN_CHARACTERS:
+        first = list(
+            islice(rows, _SHOWN_ROWS + 2)
+        )  # one row more takes no more room than the line that counts the rest
+        is_whole = len(first) <= _SHOWN_ROWS + 1 and len(text) <= _MAX_SHOWN_CHARACTERS
+        if not is_whole:
             self._folded.append(result)
             lines = text.count("\n") + 1
             more = self._words("live.folded", lines=f"{lines:,}", characters=f"{len(text):,}")
             first = [*first[:_SHOWN_ROWS], more]
-        return [f"{_INDENT}{row}".rstrip() for row in first]
+        return ShownResult([f"{_INDENT}{row}".rstrip() for row in first], is_whole)
 
     def take_folded(self) -> ToolResult | None:
         """Return the newest shortened result that was not taken yet; None if there is none."""

@@ -143,7 +143,8 @@ def test_a_question_about_one_of_several_calls_names_its_place_and_its_tool(open
     assert not any("wants to run" in line for line in screen.lines()), "it has scrolled away"
     screen.say("q", "[MCP: Tool 'write_log' was not run]")
     screen.wait_for_prompt()
-    arguments = "".join(screen.enter("/history 2", "The call was stopped"))
+    arguments = "".join(screen.enter("/history 2", "} not run"))
+    assert "ended" not in arguments, "it had not begun"
     assert r'line 58\nline 59"}' in arguments, "arguments are shown in full"
 
 

@@ -47,6 +47,34 @@ def test_calls_are_numbered_and_their_results_stand_below_them(open_chat: OpenCh
 
 
 @pytest.mark.usefixtures("harbour")
+@pytest.mark.parametrize(
+    ("answer", "result_rows"),
+    [
+        ("The tide at Hull is 2.4 metres and rising.", 0),
+        ("The tide at Hull is 2.4\nmetres and rising. ", 0),
+        ("The tide at Hull is 2.4 metres", 1),
+        ("The tide at Hull is 2.4 metres and rising. Mind the quay.", 1),
+        ("It is high.", 1),
+    ],
+)
+def test_an_answer_that_is_the_result_is_shown_once(answer: str, result_rows: int, open_chat: OpenChat) -> None:
+    screen = open_chat(f"{HARBOUR} --allow get_tide", call_text("get_tide", harbour="Hull"), answer)
+    lines = screen.enter("tide?", "◆ ")
+    assert lines.count("  The tide at Hull is 2.4 metres and rising.") == result_rows
+    shown = lines[lines.index("> tide?") + 1 : -2]
+    assert shown[0].startswith("[MCP: Tool 'get_tide' completed]")
+    assert " ".join(" ".join(shown[1 + result_rows :]).split()) == f"◆ {' '.join(answer.split())}"
+
+
+def test_a_result_of_four_lines_is_shown_whole(open_chat: OpenChat, folder: Path) -> None:
+    for name in "abcd":
+        (folder / "quay" / name).mkdir(parents=True)
+    screen = open_chat("--allow list_files", call_text("list_files", path="quay"), "Four ships.")
+    lines = screen.enter("ships?", "◆ Four ships.")
+    assert [line.strip() for line in lines[lines.index("> ships?") + 2 : -3]] == ["a/", "b/", "c/", "d/"]
+
+
+@pytest.mark.usefixtures("harbour")
 def test_a_long_result_is_shortened_and_unfolded_by_ctrl_o(open_chat: OpenChat, pager: str) -> None:
     calls = (call_text("read_year", year=2026), "A year.")
     screen = open_chat(f"{HARBOUR} --allow read_year", *calls, PAGER=pager)

@@ -55,7 +55,7 @@ def _render_part(part: TurnPart, words: Words) -> str:
             if result is None:
                 return head
             duration = f", {result.seconds:.1f} s" if result.seconds else ""
-            outcome = words(f"export.{result.status}") + duration
+            outcome = words(f"export.{result.outcome}") + duration
             named = "".join(f"\n\n{line}" for line in _name_media(result.media, words))
             return f"{head}: {outcome}\n\n{_code_block(sanitize_for_terminal(result.text))}{named}"
         case CallUnreadable(_, detail, raw):

@@ -44,7 +44,7 @@ async def show_calls(app: App, argument: str, emit: Emit) -> None:
 
 def _row_of(number: int, result: ToolResult, words: Words) -> tuple[str, ...]:
     """Return the table row of a tool result."""
-    arguments, status = summarize_arguments(result.arguments), words(f"export.{result.status}")
+    arguments, status = summarize_arguments(result.arguments), words(f"export.{result.outcome}")
     text = shorten_line(result.text, _MAX_LINE_LENGTH)
     return (str(number), result.tool, arguments, status, format_seconds(result.seconds), text)
 
@@ -60,7 +60,7 @@ def _describe_result(result: ToolResult, words: Words) -> str:
     """Return a tool call with its full result."""
     name = f"{result.server}__{result.tool}" if result.server else result.tool
     arguments = json.dumps(result.arguments, ensure_ascii=False, default=str) if result.arguments else ""
-    status = words(f"export.{result.status}")
+    status = words(f"export.{result.outcome}")
     texts = "\n".join(filter(None, (result.text, result.user_text)))
     head = " ".join(filter(None, (name, arguments, status, format_seconds(result.seconds))))
     return f"{head}\n{texts}"

@@ -296,6 +296,14 @@ def report_progress(handler: Handler) -> None:
     handler.write(b"")
 
 
+def report_half(handler: Handler) -> None:
+    """When told to go on, report that less is to be read than the prompt has, and read on for ever."""
+    handler.server.go_on.wait(10)
+    handler.begin()
+    handler.event({"choices": [], "prompt_progress": {"total": 400, "cache": 250, "processed": 300, "time_ms": 9}})
+    handler.wait_until_gone()
+
+
 def refuse_long_prompts(handler: Handler) -> None:
     """Refuse a prompt of more than `limit_characters` characters with `refusal`; with nothing, only in a stream."""
     if len(handler.body["prompt"]) <= handler.server.limit_characters:
@@ -354,6 +362,7 @@ MODES: dict[str, Mode] = {
         send(delta(role="assistant"), delta(reasoning_content="Let me "), delta(reasoning_content="see.")), "Yes.", end
     ),
     "progress": report_progress,
+    "half read": report_half,
     "slow": streamed(wait_for_test, REPLY, end),
     "a word, then slow": streamed("It ", wait_for_test, "works.", end),
     # errors

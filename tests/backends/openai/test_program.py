@@ -166,6 +166,25 @@ def test_parts_of_the_context_that_do_not_add_up_to_the_total_are_called_estimat
     assert added and int(added[1].replace(",", "")) == sum(parts) > 2 * total
 
 
+def test_the_total_of_a_prompt_stays_while_it_is_read(start: Start, open_screen: Callable[..., Screen]) -> None:
+    """The service reports more cached tokens than were expected; they count as done."""
+    service = start("half read")
+    screen = open_screen("--model", service.url, "--no-servers")
+    screen.wait_for_prompt()
+
+    def read_counts() -> tuple[str, str]:
+        found = re.findall(r"processing prompt \S+ (\S+) / (\S+) tokens", "\n".join(screen.lines()))
+        return found[0] if found else ("", "")
+
+    screen.type(f"{'tide ' * 400}\r")
+    screen.wait_until(lambda: read_counts()[0] == "0", "the expected total")
+    expected = read_counts()[1]
+    service.go_on.set()
+    screen.wait_until(lambda: read_counts()[0] not in ("", "0"), "the progress of the service")
+    assert read_counts()[1] == expected
+    screen.say("\x1b", "[Stopped]")
+
+
 @pytest.mark.slow
 def test_the_cached_part_of_a_prompt_is_shown_where_the_service_reports_it(
     start: Start, open_screen: Callable[..., Screen]
