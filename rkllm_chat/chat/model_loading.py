@@ -17,7 +17,7 @@ from urllib.parse import unquote
 
 from ..backends import find_engine_of, identify_model, open_backend
 from ..backends.base import Backend, LoadReporter, StateKeeper
-from ..backends.shared.model_files import find_models
+from ..backends.shared.model_files import find_models, resolve_model
 from ..config.settings import Settings
 from ..core.errors import ChatError
 from ..core.events import Loading
@@ -157,12 +157,14 @@ def find_offers(settings: Settings, used: Sequence[str] = ()) -> list[ModelOffer
     for model in services[:_MAX_SERVICE_LISTS]:
         targets += _list_service(replace(settings, model=model)) or [model]
     offers = [ModelOffer(_name_of(target), target) for target in dict.fromkeys(targets)]
+    files = find_models(settings.models_folder, settings.model)
     offers += [
-        ModelOffer(file.name, file.name if file.is_shipped else str(file.path), file.size_bytes)
-        for file in find_models(settings.models_folder, settings.model)
+        ModelOffer(file.name, file.name if file.is_shipped else str(file.path), file.size_bytes) for file in files
     ]
-    known = {name for offer in offers for name in offer.names}
-    return offers + [ModelOffer(_name_of(model), model) for model in models if model not in {*known, *services}]
+    known = {*services, *(name for offer in offers for name in offer.names)}
+    paths = {file.path.resolve() for file in files}
+    others = [model for model in models if model not in known and resolve_model(model).resolve() not in paths]
+    return offers + [ModelOffer(_name_of(model), model) for model in others]
 
 
 def find_service_offers(settings: Settings, url: str) -> list[ModelOffer]:

@@ -118,6 +118,11 @@ class SessionManager:
         """Id of the current session; "" until its file exists."""
         return self._session_log.name if self._session_log else ""
 
+    @property
+    def saved_name(self) -> str:
+        """Id of the current session if all of it is saved; else ""."""
+        return self.name if self._session_log and not self._session_log.has_failed else ""
+
     def open(self, wanted: str) -> None:
         """Resume a session and report its state to the user.
 

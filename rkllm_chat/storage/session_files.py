@@ -305,6 +305,7 @@ class SessionLog:
 
     Attributes:
         name: Session id; "" until the file exists.
+        has_failed: Whether there are records that could not be written.
 
     Args:
         directory: Directory of sessions.
@@ -320,7 +321,7 @@ class SessionLog:
         self._file: int | None = None
         self._pending: list[bytes] = []
         self._pending_media: list[Media] = []
-        self._has_failed = False
+        self.has_failed = False
 
     def resume(self, name: str) -> bool:
         """Continue an existing session; return False if another program has it open."""
@@ -374,8 +375,8 @@ class SessionLog:
             del self._pending[0]
 
     def _report(self, error_text: str) -> None:
-        if bool(error_text) != self._has_failed:
-            self._has_failed = bool(error_text)
+        if bool(error_text) != self.has_failed:
+            self.has_failed = bool(error_text)
             self._on_error(error_text)
 
     def _make_entry_line(self, entry: LogEntry) -> bytes:

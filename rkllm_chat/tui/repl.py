@@ -130,7 +130,7 @@ async def run_chat(
                     partial(_run_line, ready, line, frontend, words, output_folder), words, frontend, status_source
                 ):
                     break
-            if ready.done() and not ready.exception() and (name := ready.result().sessions.name):
+            if ready.done() and not ready.exception() and (name := ready.result().sessions.saved_name):
                 frontend.show(Notice(words("sessions.resume_with", name=name)))
         if ready.done():
             ready.result()
@@ -278,7 +278,7 @@ async def _run_line(
         if app.model_switch:
             await asyncio.wait([app.model_switch])
         is_waiting = False
-        if app.source and app.source.has_changed():
+        if app.source and not is_command and app.source.has_changed():
             await emit(Notice(words("servers.changed"), "warning"))
         run = commands.run if is_command else send_message
         with app.prefiller.paused():

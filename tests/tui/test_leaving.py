@@ -217,6 +217,17 @@ def test_end_of_input_approves_no_call(terminal: str, open_chat: OpenChat, folde
     assert left_behind(folder, "chaos") == []
 
 
+@pytest.mark.parametrize("is_full", [False, True])
+def test_a_session_is_offered_at_the_end_if_all_of_it_is_saved(is_full: bool, open_chat: OpenChat) -> None:
+    screen = open_chat("--no-servers", "One.", LONG, size=(120, 30))
+    screen.enter("first", "◆ One.")
+    if is_full:
+        resource.prlimit(screen.process.pid, resource.RLIMIT_FSIZE, (2000, resource.RLIM_INFINITY))
+    screen.enter("second", "Two1 Two2", *(["The session cannot be saved"] if is_full else []))
+    screen.leave()
+    assert any("rkllm-chat --resume" in line for line in screen.lines()) == (not is_full)
+
+
 def test_a_full_disk_is_reported_once_and_no_message_is_lost(open_chat: OpenChat, shelf: SessionDirectory) -> None:
     screen = open_chat("--no-servers", "One.", LONG, "Three.", "Four.")
     pid = screen.process.pid

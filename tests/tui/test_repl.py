@@ -312,6 +312,8 @@ def test_the_configuration_is_read_again(open_chat: OpenChat, harbour: Path) -> 
     screen = open_chat(HARBOUR, "Hello.", "Hello again.")
     config.write_text(f"{changed}[chat", encoding="utf-8")
     screen.enter("hi", "Configuration changed on disk. Run /mcp reload", "◆ Hello.")
-    screen.enter("/mcp reload", "not valid TOML")
+    lines = screen.enter("/mcp reload", "not valid TOML")
+    assert sum("Configuration changed" in line for line in lines) == 1, "a message says it, not the command itself"
     config.write_text(changed, encoding="utf-8")
+    screen.enter("/clear", "Conversation cleared.")
     screen.enter("/mcp reload", "started or stopped: harbour, port", "port  connected  5 tools")

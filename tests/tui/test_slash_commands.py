@@ -328,6 +328,15 @@ def test_a_model_that_cannot_be_opened_replaces_none(open_chat: OpenChat, folder
     screen.enter("hi", "◆ One.")
 
 
+@pytest.mark.model
+def test_a_model_is_offered_once_whatever_its_path_is(open_screen: OpenChat, folder: Path, shipped_model: Path) -> None:
+    (folder / "link.gguf").symlink_to(shipped_model)
+    screen = open_screen("--model", "link.gguf", "--no-servers")
+    screen.say("", "Model: link.gguf", "Ctrl+D")
+    lines = screen.say("/model\r", "Models  ", "tiny-tools")
+    assert sum("6 MB" in line or "link.gguf" in line for line in lines[-10:]) == 1, lines
+
+
 @pytest.mark.slow
 def test_a_chat_whose_models_are_gone_goes_on_with_another_one(
     open_screen: OpenChat, folder: Path, shipped_model: Path
