@@ -120,7 +120,7 @@ def normalise(line: str, folder: Path, number: str = "N") -> str:
         re.escape(sys.executable): "PYTHON",
         r"rkllm-chat \d[\w.]+": "rkllm-chat X",
         r"\b\d{6}-\w{4}\b": "SESSION",
-        r"\b[\d.]+(e-\d+)? (s|min)\b( *)": rf"{number} s\3",
+        r"\b[\d.]+(e-\d+)? (ms|s|min)\b( *)": rf"{number} s\3",
         r"\b[\d.,]+ (tok/s|tokens a second)": rf"{number} \1",
     }
     for pattern, placeholder in patterns.items():
