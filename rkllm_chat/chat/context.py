@@ -56,7 +56,7 @@ def build_prompt(
     """
     shown = chat.visible_messages if shown is None else shown
     if form == "call":
-        shown = [message for message in shown[:-1] if message.reply_kind != "discarded"]
+        shown = [message for message in shown if message.reply_kind != "discarded"]
         if shown and not chat.backend.supports_grammar:
             shown[-1] = replace(shown[-1], call_request=_name_tools(chat, forced_tools))
     words, system, kinds = chat.prompt_words, chat.settings.system, chat.backend.media_kinds

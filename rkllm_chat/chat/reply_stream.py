@@ -42,6 +42,7 @@ class ReplyStream:
             alone.
         has_thought: Whether it has a thought.
         is_empty: Whether nothing was generated yet.
+        has_ended: Whether it was read to its end.
     """
 
     def __init__(
@@ -64,7 +65,7 @@ class ReplyStream:
         self._may_be_thought = may_be_thought
         self._shown: list[str] = []
         self._held: list[Text] = []  # texts that are not shown yet
-        self.is_empty = True
+        self.is_empty, self.has_ended = True, False
         self._scanner, self._on_call = scanner, on_call
         self._chunks: list[str] = []
         self._has_invented_result = False
@@ -106,6 +107,7 @@ class ReplyStream:
         for event in self._record(self._scanner.close(is_complete=not self.usage.is_cut)):
             await emit(event)
         self._may_be_thought = False
+        self.has_ended = True
         for event in self._release():
             await emit(event)
 

@@ -25,7 +25,7 @@ from ..config.trust_rules import MODEL_SUFFIXES, Origin
 from ..core.errors import ChatError
 from ..core.events import CallFound, CallUnreadable, Event, Notice, Text, ToolFinished
 from ..core.i18n import Words
-from ..core.messages import EMPTY_REPLY, Media, Message
+from ..core.messages import Media, Message
 from ..core.redact import REDACTED
 from ..core.sanitize import shorten_line
 from ..core.user_paths import path_exists
@@ -374,12 +374,10 @@ def _describe_differences(then: Setup, now: Setup, starting: Collection[str], wo
 
 
 def _missing_messages(restored: RestoredConversation, chat: Conversation) -> list[Message]:
-    """Return the messages that an interrupted turn lacks: a reply, or the results of its calls."""
+    """Return the messages that an interrupted turn lacks: the results of its calls."""
     history, setup = restored.history, restored.setup or Setup()
-    if not history or history[-1].role == "tool":
+    if not history or history[-1].role != "assistant":
         return []
-    if history[-1].role == "user":
-        return [Message("assistant", EMPTY_REPLY)]
     scanner = make_scanner(setup.asks or chat.call_format, setup.accepts, setup.tools)
     events = [*scanner.feed(history[-1].text), *scanner.close()]
     calls = [event for event in events if isinstance(event, CallFound | CallUnreadable)]

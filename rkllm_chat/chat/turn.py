@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import replace
 from functools import partial
 from typing import Literal
 
@@ -141,18 +140,26 @@ class Turn:
         await emit(TurnEnded(outcome, tuple(self._usage), self._answered_by))
 
     async def _run_round(self, emit: Emit) -> _Outcome:
-        """Generate one reply and run its calls."""
+        """Generate one reply and run its calls; the reply is in the history when this ends, however it ends."""
         chat = self._chat
         calls = ReplyCalls(chat, self._state, chat.starts_calls_early)
-        reply = await self._generate(calls, emit)
-        is_void = chat.history[-1].reply_kind == "discarded"
-        if is_void:
-            calls = ReplyCalls(chat, self._state, starts_early=False)
+        reply = ReplyStream(make_reply_scanner(chat), calls.add, may_begin_in_thought(chat))
+        kind: ReplyKind = ""
+        announced: CallFound | None = None
         try:
-            if not (calls.found or (is_void and not self._rules.find_left_over())):
-                await self._call_announced(reply, calls, emit)
+            try:
+                await self._send(reply, "chat", self._report_changes(emit))
+                if await self._is_void(reply, calls, emit):
+                    kind, calls = "discarded", ReplyCalls(chat, self._state, starts_early=False)
+                if not calls.found and (not kind or self._rules.find_left_over()):
+                    announced = await self._call_announced(reply, calls, emit)
+            finally:  # not before a user has answered: what a call replaces is no answer if the program is killed
+                self._keep(reply, "discarded" if announced else kind)
+            if announced:
+                chat.history.append(Message("assistant", announced.raw))
+                await emit(announced)
             if not calls.found:
-                return "answer" if is_void else reply.usage.end_reason
+                return "answer" if kind else reply.usage.end_reason
             await calls.run(reply.usage, emit)
         finally:
             await calls.close(reply.usage)
@@ -167,31 +174,20 @@ class Turn:
             return "answer" if chat.toolbox.tools or not chat.is_served else "steps"
         return "continue"
 
-    async def _generate(self, calls: ReplyCalls, emit: Emit) -> ReplyStream:
-        """Generate and parse one reply; it is in the history when this ends, however it ends."""
-        reply = ReplyStream(make_reply_scanner(self._chat), calls.add, may_begin_in_thought(self._chat))
-        kind: ReplyKind = ""
-        is_complete = False
-        try:
-            await self._send(reply, "chat", self._report_changes(emit))
-            is_complete = True
-            if void := calls.find_void():
-                kind = "discarded"
-                self._unrun = "".join(call.raw for call in calls.found)
-                await emit(void)
-            elif not (reply.has_text or reply.calls) and self._must_answer(reply):
-                kind = "discarded"
-            elif not (reply.calls or reply.described) and (unrelated := self._rules.find_unrelated(reply.shown_text)):
-                kind = "discarded"
-                await emit(unrelated)
-        finally:
-            self._keep(reply, kind)
-            if not is_complete:
-                await calls.close(reply.usage)
-        return reply
+    async def _is_void(self, reply: ReplyStream, calls: ReplyCalls, emit: Emit) -> bool:
+        """Return whether a reply is discarded, and say why: its calls are void, or it is no answer."""
+        if discarded := calls.find_void():
+            self._unrun = "".join(call.raw for call in calls.found)
+        elif not (reply.has_text or reply.calls):
+            return self._must_answer(reply)
+        elif not (reply.calls or reply.described):
+            discarded = self._rules.find_unrelated(reply.shown_text)
+        if discarded:
+            await emit(discarded)
+        return bool(discarded)
 
-    async def _call_announced(self, reply: ReplyStream, calls: ReplyCalls, emit: Emit) -> None:
-        """Make the call that a reply without calls describes or announces, instead of taking the reply for an answer.
+    async def _call_announced(self, reply: ReplyStream, calls: ReplyCalls, emit: Emit) -> CallFound | None:
+        """Return the call that a reply without calls describes or announces, instead of taking it for an answer.
 
         Later turns see the call and not the sentence: a model goes on as its conversation shows. Where no call has all
         of its values from the conversation, the user is asked, or told.
@@ -207,11 +203,10 @@ class Turn:
             if is_named and not (accepted or described):
                 await emit(CallDescribed(call))
         accepted = accepted or await calls.offer(described, must_ask=True)
-        if accepted:
-            chat.history[-1] = replace(chat.history[-1], reply_kind="discarded")
-            written = write_call(chat, shown_name(accepted.tool, chat.toolbox.tools), accepted.call.arguments)
-            chat.history.append(Message("assistant", written))
-            await emit(CallFound(accepted.call, written))
+        if not accepted:
+            return None
+        name = shown_name(accepted.tool, chat.toolbox.tools)
+        return CallFound(accepted.call, write_call(chat, name, accepted.call.arguments))
 
     async def _force_call(self, tools: Sequence[Tool], emit: Emit) -> ToolCall | None:
         """Have the model write a call of one of these tools, in the place of its last reply; None without one."""
@@ -254,8 +249,9 @@ class Turn:
         await reply.read(stream, emit, chat.translate)
 
     def _keep(self, reply: ReplyStream, kind: ReplyKind) -> None:
-        """Append a reply to the history, and its cost to those of the turn."""
-        self._chat.history.append(Message("assistant", reply.text, reply_kind=kind))
+        """Append a reply to the history, unless it was stopped before its first word; record its cost."""
+        if reply.has_ended or not reply.is_empty:
+            self._chat.history.append(Message("assistant", reply.text, reply_kind=kind))
         self._record_usage(reply.usage)
 
     def _record_usage(self, usage: Usage) -> None:
@@ -289,13 +285,11 @@ class Turn:
         chat, thought_only = self._chat, False
         for form in list_answer_forms(chat):
             reply = ReplyStream(make_reply_scanner(chat), may_be_thought=may_begin_in_thought(chat))
-            kind: ReplyKind = "forced"
             with thinking_off(chat, self._usage[-1].is_cut):
                 try:
                     await self._send(reply, form, partial(_emit_unless_call, self._report_changes(emit)))
-                    kind = "forced" if reply.has_text else "discarded"
                 finally:
-                    self._keep(reply, kind)
+                    self._keep(reply, "forced" if reply.has_text else "discarded")
             if reply.has_text:
                 return reply.usage.end_reason
             thought_only = thought_only or reply.has_thought

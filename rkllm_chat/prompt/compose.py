@@ -17,7 +17,7 @@ from ..calls.tool_names import DESCRIBE, MORE
 from ..core import i18n as language
 from ..core.i18n import Words
 from ..core.identity_cache import cache_by_identity
-from ..core.messages import NOT_SHOWN, Media, MediaKind, Message, Tool
+from ..core.messages import EMPTY_REPLY, NOT_SHOWN, Media, MediaKind, Message, Tool
 from .tool_catalogue import Catalogue, make_catalogue
 from .untrusted_text import fence_untrusted, neutralize, neutralize_line
 
@@ -64,7 +64,14 @@ def compose_prompt(
         else:
             asking = _choose_answer_words(messages, answer_words) or asking
             composed += [add_signatures(show_media(message, media_kinds), words) for message in messages]
-    return [Message("system", _system_text(catalogue, words, system, call_format)), *composed]
+    return [Message("system", _system_text(catalogue, words, system, call_format)), *_join_neighbours(composed)]
+
+
+def _join_neighbours(messages: Iterable[Message]) -> Iterator[Message]:
+    """Join what the user says behind a question, or results, whose reply was stopped: templates require it."""
+    for role, group in groupby(messages, key=lambda message: message.role):
+        neighbours = list(group)
+        yield from [join_messages(neighbours, "\n\n")] if role == "user" and len(neighbours) > 1 else neighbours
 
 
 def _split_runs(history: Iterable[Message], asks_answer: bool) -> Iterator[tuple[list[Message], bool]]:
@@ -178,6 +185,8 @@ def compose_native_prompt(
     composed, asking = [head], words
     for messages, is_last_word in _split_runs(history, asks_answer):
         asking = _choose_answer_words(messages, answer_words) or asking
+        if composed[-1].role == "tool" and messages[0].role == "user":  # services reject that order
+            composed.append(Message("assistant", EMPTY_REPLY))
         for message in messages:
             if message.role != "tool":
                 composed.append(add_signatures(show_media(message, media_kinds), words))
@@ -186,7 +195,7 @@ def compose_native_prompt(
             if is_last_word and message is messages[-1]:
                 lines.append(_request_answer(messages, asking))
             composed.append(_show_result_media(_neutralize_result(message, lines), message, media_kinds))
-    return composed
+    return [*_join_neighbours(composed)]
 
 
 @cache_by_identity(max_entries=1024)

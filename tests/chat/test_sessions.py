@@ -120,9 +120,20 @@ def test_the_conversation_before_a_kill_is_restored(open_chat: OpenChat, shelf: 
     again.wait_for("(2 turns). Last message: a story")
     lines = again.enter("hi again", "◆ Hello again.")
     assert lines[lines.index("> hi") :][:3] == ["> hi", "◆ Hello.", "> a story"]
-    assert texts(shelf) == ["hi", "Hello.", "a story", "…", "hi again", "Hello again."]
+    assert texts(shelf) == ["hi", "Hello.", "a story", "hi again", "Hello again."]
     again.leave()
     again.wait_for(f"rkllm-chat --resume {shelf.list_ids()[0]}")
+
+
+def test_a_reply_that_describes_a_call_is_no_answer_before_the_user_has_decided(
+    open_chat: OpenChat, shelf: SessionDirectory
+) -> None:
+    call = '```json\n{"name": "calculate", "arguments": {"expression": "1 + 2"}}\n```'
+    screen = open_chat("", f"It is this:\n{call}\nSo you can add.", "No call.")
+    screen.say("hello\r", "The answer describes a call.")
+    os.kill(screen.process.pid, signal.SIGKILL)
+    assert screen.wait_for_end() == -signal.SIGKILL
+    assert texts(shelf) == ["hello"]
 
 
 def test_a_partial_answer_is_kept(open_chat: OpenChat, shelf: SessionDirectory) -> None:

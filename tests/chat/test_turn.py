@@ -30,7 +30,7 @@ from rkllm_chat.core.events import (
     ToolStarted,
     TurnEnded,
 )
-from rkllm_chat.core.messages import EMPTY_REPLY, Message, Tool, ToolCall, ToolResult
+from rkllm_chat.core.messages import Message, Tool, ToolCall, ToolResult
 from rkllm_chat.core.protocols import CallPosition, Consent, Continuation
 from stage import Box, call_text, make_chat, take_turn
 
@@ -274,7 +274,11 @@ def test_cancelling_the_task_of_a_turn_keeps_what_was_generated(text: str) -> No
         assert reading.cancelled()
 
     asyncio.run(play())
-    assert chat.history == [Message("user", "a story"), Message("assistant", text or EMPTY_REPLY)]
+    assert chat.history == [Message("user", "a story"), *([Message("assistant", text)] if text else [])]
+    chat.backend = backend_of(make_chat(["Fine."]))
+    take_turn(chat, "a poem")
+    asked = [message.text for message in backend_of(chat).prompts[0] if message.role == "user"]
+    assert asked == (["a story", "a poem"] if text else ["a story\n\na poem"])
 
 
 @pytest.mark.parametrize("kind", [CallFound, CallsDetected, ToolStarted, ToolProgress])
@@ -299,7 +303,7 @@ def test_an_engine_that_fails_leaves_a_whole_history() -> None:
     chat = make_chat([])
     with pytest.raises(GenerationError, match="one more was requested"):
         take_turn(chat, "hello")
-    assert chat.history == [Message("user", "hello"), Message("assistant", EMPTY_REPLY)]
+    assert chat.history == [Message("user", "hello")]
 
 
 def test_leaving_anywhere_leaves_a_consistent_history_and_a_usable_chat() -> None:
