@@ -10,6 +10,7 @@ from typing import Any
 from ...calls.schema.resolve import Node
 from ...calls.schema.wording import format_value
 from ...config.files import find_servers
+from ...config.servers import BOARD_SERVER
 from ...core.command_line import Parser, get_options
 from ...core.errors import ChatError, UsageError
 from ..json_commands.commands import SEPARATORS
@@ -44,19 +45,23 @@ def _list_arguments(config: str, position: Position) -> Iterator[str]:
     if position.command:
         yield from list_options(position.parser)
         return
-    for server, tools in list_cached_tools(config):
+    for server, tools in list_cached_tools(config, with_built_in=False):
         yield from (f"{server}__{tool['name']}" for tool in tools)
         yield from (f"{server}__",) if not tools else ()
     yield "completion"
 
 
-def list_cached_tools(config: str = "") -> list[tuple[str, list[dict[str, Any]]]]:
-    """Return the configured servers with their cached tools; empty if the configuration cannot be read."""
+def list_cached_tools(config: str = "", with_built_in: bool = True) -> list[tuple[str, list[dict[str, Any]]]]:
+    """Return the configured servers with their cached tools; empty if the configuration cannot be read.
+
+    `mcp-tool` leaves out the built-in server, see `find_configured`.
+    """
     try:
         servers = find_servers(config).servers
     except ChatError:
         return []
-    return [(name, load_tools(cache_path(server))) for name, server in servers.items()]
+    kept = [server for server in servers.values() if with_built_in or server != BOARD_SERVER]
+    return [(server.name, load_tools(cache_path(server))) for server in kept]
 
 
 def _make_tool_parser(config: str, target: str) -> argparse.ArgumentParser:
