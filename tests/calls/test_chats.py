@@ -1,4 +1,4 @@
-"""A turn in each form: a model known by its name writes as its family does, and a real server answers."""
+"""A turn in each kind of format: a model known by its name writes as its family does, and a real server answers."""
 
 from __future__ import annotations
 
@@ -33,6 +33,26 @@ from rkllm_chat.storage.session_records import LogEntry, Setup
 from stage import collect, make_chat
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
+KINDS = (
+    "json",  # an object between marks
+    "qwen2",  # the name before the object
+    "llama3",  # without a mark
+    "functionary",  # readers of its own
+    "harmony",  # channels
+    "inkling",  # the name in a token
+    "pythonic",  # a list of Python calls without a mark
+    "smollm3-code",  # in a code block behind prose
+    "functiongemma",  # quotes of its own
+    "xml",  # tags with attributes
+    "qwen3-coder",  # tags that end a thought
+    "glm4.5",  # pairs of tags
+    "dsml",  # tags of tokens
+    "kimi-k3",  # opened and closed tokens
+    "minimax-m3",  # nested tags
+    "muse",  # tags to a recipient
+    "step3",  # a thought that the prompt opens
+)
+"""A format of each kind. That every row is read wherever its reply is split is tested in test_cases.py."""
 HARBOUR = """
 import json, sys
 
@@ -93,11 +113,11 @@ def answer_of(arguments: dict[str, object]) -> str:
     return f"{arguments['harbour']!r}, {arguments['days']!r}: 2.4 metres"
 
 
-@pytest.mark.parametrize("form", REPLIES)
-def test_a_reply_in_each_form_runs_its_tools_and_ends_in_a_plain_answer(
-    form: str, harbour: Harbour, tmp_path: Path
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_reply_of_each_kind_runs_its_tools_and_ends_in_a_plain_answer(
+    kind: str, harbour: Harbour, tmp_path: Path
 ) -> None:
-    row = REPLIES[form]
+    row = REPLIES[kind]
     backend = open_backend(Settings(model=write_script(tmp_path / "script.json", row), backend="scripted"))
     assert isinstance(backend, ScriptedBackend)
     settings = Settings(policy=Policy(approve="all"))
@@ -123,11 +143,11 @@ def test_a_reply_in_each_form_runs_its_tools_and_ends_in_a_plain_answer(
     assert all(answer_of(arguments) in answered[-1].text for arguments in row.calls)
 
 
-@pytest.mark.parametrize("form", REPLIES)
-def test_a_session_is_exported_and_continued_in_the_form_that_it_was_written_in(
-    form: str, shelf: SessionDirectory
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_session_is_exported_and_continued_in_the_format_that_it_was_written_in(
+    kind: str, shelf: SessionDirectory
 ) -> None:
-    row = REPLIES[form]
+    row = REPLIES[kind]
     family = find_family([row.model])
     tool = Tool("get_tide", server="harbour")
     asks, accepts = family.preferred_format, family.accepted_formats
@@ -148,10 +168,10 @@ def test_a_session_is_exported_and_continued_in_the_form_that_it_was_written_in(
     assert [message.role for message in chat.history] == ["user", "assistant", *["tool"] * len(row.calls)]
 
 
-def test_the_model_of_a_form_is_of_a_family_that_accepts_it() -> None:
-    for form, row in REPLIES.items():
+def test_the_model_of_a_format_is_of_a_family_that_accepts_it() -> None:
+    for name, row in REPLIES.items():
         family = find_family([row.model])
-        assert form in (*family.accepted_formats, "json", "xml"), form
+        assert name in (*family.accepted_formats, "json", "xml"), name
 
 
 @pytest.mark.slow
