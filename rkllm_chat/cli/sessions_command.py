@@ -13,7 +13,7 @@ from ..config.loader import state_folder
 from ..core import i18n
 from ..core.errors import ConfigError, UsageError
 from ..core.sanitize import sanitize_for_terminal, sanitize_line
-from ..storage.export import EXPORTS, export_conversation, write_export
+from ..storage.export import EXPORTS, export_conversation, has_export, list_exports, write_export
 from ..storage.session_files import SessionDirectory
 from ..storage.session_index import SessionSummary, list_sessions, summarize
 from .output import write_output, write_result
@@ -89,11 +89,11 @@ def _describe(session: SessionSummary) -> str:
 
 def _export(directory: SessionDirectory, name: str, options: argparse.Namespace) -> int:
     """Write a conversation to standard output, or to a new file. Raises ConfigError."""
-    path = None if options.output in EXPORTS else Path(options.output)
+    path = None if has_export(options.output) else Path(options.output)
     suffix = path.suffix.removeprefix(".") if path else options.output
     format_name = options.format or suffix or "md"
-    if format_name not in EXPORTS:
-        raise UsageError(f"Unknown export format {format_name}.", f"Available formats: {', '.join(EXPORTS)}.")
+    if not has_export(format_name):
+        raise UsageError(f"Unknown export format {format_name}.", f"Available formats: {', '.join(list_exports())}.")
     text = export_conversation(format_name, name, directory.read(name).entries, i18n.load(i18n.AUTO))
     if path is None:
         write_output(sanitize_for_terminal(text) if sys.stdout.isatty() else text)

@@ -1,4 +1,4 @@
-"""Plugins: backends, call formats, subcommands and MCP servers of other packages, announced as entry points.
+"""Plugins: what other packages add, such as an engine, a call format or a slash command, announced as entry points.
 
 A package announces a plugin in the entry point group `rkllm_chat.KIND` under the name that users write. A plugin is
 imported only when it is asked for by that name, and never replaces what is built in. Looking for plugins takes about
@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 from .errors import ConfigError, UsageError
 
-PluginKind = Literal["backends", "formats", "commands", "servers"]
-KINDS: tuple[PluginKind, ...] = ("backends", "formats", "commands", "servers")
+PluginKind = Literal["backends", "formats", "commands", "servers", "slash_commands", "exports", "transports"]
+KINDS: tuple[PluginKind, ...] = get_args(PluginKind)
 """What each kind of plugin is:
 
 - backends: an instance of a class of `rkllm_chat.backends.Engine`, or only its function `open`:
@@ -22,6 +22,9 @@ KINDS: tuple[PluginKind, ...] = ("backends", "formats", "commands", "servers")
 - formats: a `Format` with that name.
 - commands: a module with `make_parser() -> ArgumentParser` and `main(arguments) -> exit code`.
 - servers: a module with `add_options(parser)` and `build_server(options) -> MCPServer`; its docstring is the help text.
+- slash_commands: a coroutine function `(app, argument, emit)`; the first line of its docstring is the help text.
+- exports: a function `(conversation: ExportedConversation, words: Words) -> str`.
+- transports: a function `(server: ServerConfig, log: Path) -> Transport`.
 """
 _MAX_REASON_CHARS = 300
 _MEMBERS: dict[PluginKind, tuple[str, ...]] = {
@@ -29,6 +32,9 @@ _MEMBERS: dict[PluginKind, tuple[str, ...]] = {
     "formats": ("name", "layout", "openers"),
     "commands": ("make_parser", "main"),
     "servers": ("add_options", "build_server"),
+    "slash_commands": ("__call__",),
+    "exports": ("__call__",),
+    "transports": ("__call__",),
 }
 
 
@@ -46,6 +52,11 @@ class Plugin(NamedTuple):
     name: str
     target: str
     package: str
+
+
+def name_kind(kind: PluginKind) -> str:
+    """Return what one plugin of a kind is called."""
+    return kind[:-1].replace("_", " ")
 
 
 def find_plugins(kind: PluginKind) -> dict[str, Plugin]:
@@ -104,11 +115,11 @@ def find_plugin(kind: PluginKind, name: str, built_in: Iterable[str] = ()) -> An
         return load_plugin(plugins[name])
     known = [*built_in, *plugins]
     matches = get_close_matches(name, known, n=1)
-    text = f'There is no {kind[:-1]} "{name}".'
-    hint = f"Did you mean {matches[0]}?" if matches else f"Known {kind}: {', '.join(known)}."
+    text = f'There is no {name_kind(kind)} "{name}".'
+    hint = f"Did you mean {matches[0]}?" if matches else f"Known {kind.replace('_', ' ')}: {', '.join(known)}."
     raise UsageError(text, hint, got=name, closest=matches, available=known)
 
 
 def _error(plugin: Plugin, reason: str) -> ConfigError:
-    text = f'The {plugin.kind[:-1]} "{plugin.name}" of {plugin.package} cannot be loaded: {reason}.'
+    text = f'The {name_kind(plugin.kind)} "{plugin.name}" of {plugin.package} cannot be loaded: {reason}.'
     return ConfigError(text, "Install another version of that package, or remove it.", plugin=plugin.name)

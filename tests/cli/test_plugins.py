@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from stage import PROGRAM
+from stage import PROGRAM, Screen
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "plugin"
 Use = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -48,17 +48,26 @@ def announce(tmp_path: Path, entry_points: str, package: str = "spoilt") -> None
     (information / "entry_points.txt").write_text(entry_points, encoding="utf-8")
 
 
-@pytest.mark.slow
-def test_the_example_is_installed_and_used(use: Use, tmp_path: Path, folder: Path) -> None:
+def install_example(tmp_path: Path) -> Path:
+    """Build the example with pip, install it into the folder `packages` and return that."""
     source = shutil.copytree(EXAMPLE, tmp_path / "source")
     pip = [sys.executable, "-m", "pip", "install", "-q", "--no-index", "--no-deps", "--no-build-isolation"]
     subprocess.run([*pip, "--target", tmp_path / "packages", source], check=True, timeout=60)
+    return tmp_path / "packages"
+
+
+@pytest.mark.slow
+def test_the_example_is_installed_and_used(use: Use, tmp_path: Path, folder: Path) -> None:
+    packages = install_example(tmp_path)
     listed = json.loads(use("plugins", "--json").stdout)["result"]["lines"]
     assert [(line["state"], line["name"], line["value"].partition(":")[0]) for line in listed] == [
         ("ok", "plugin", "backend parrot"),
         ("ok", "plugin", "format angle"),
         ("ok", "plugin", "command greet"),
         ("ok", "plugin", "server dice"),
+        ("ok", "plugin", "slash command shout"),
+        ("ok", "plugin", "export questions"),
+        ("ok", "plugin", "transport dice"),
     ]
     for words, completed in (
         (["gr"], "greet"),
@@ -84,8 +93,29 @@ def test_the_example_is_installed_and_used(use: Use, tmp_path: Path, folder: Pat
     assert result["calls"][0]["text"].endswith("= 42")
     server = f"{sys.executable} -m rkllm_chat serve dice --sides 1"
     options = ("--args", '{"count": 3}', "--select", "structured", "--stdio", server)
-    rolled = use("call-tool", *options, "--env", f"PYTHONPATH={tmp_path / 'packages'}", "--tool", "roll")
+    rolled = use("call-tool", *options, "--env", f"PYTHONPATH={packages}", "--tool", "roll")
     assert json.loads(rolled.stdout)["result"] == {"result": [1, 1, 1]}
+    entry = {"url": "dice://1", "type": "dice", "env": {"PYTHONPATH": str(packages)}}
+    for name, answer in (("dice", '"structuredContent": {"result": [1, 1]}'), ("disc", "there is no transport")):
+        (folder / "own.json").write_text(json.dumps({"mcpServers": {"d": {**entry, "type": name}}}), encoding="utf-8")
+        assert answer in use("call-tool", "d.roll", "count:=2", "--config", "own.json", code=None).stdout
+
+
+@pytest.mark.slow
+def test_a_chat_has_the_commands_and_exports_of_the_example(
+    open_screen: Callable[..., Screen], environment: dict[str, str], folder: Path, tmp_path: Path
+) -> None:
+    """A terminal, as slash commands are typed."""
+    (tmp_path / "packages").mkdir()
+    environment["PYTHONPATH"] = str(install_example(tmp_path))
+    screen = open_screen("--backend", "parrot", *NO_SERVERS)
+    screen.wait_for_prompt()
+    screen.enter("/shout quiet", "QUIET")
+    screen.enter("/help shout", "show a text in capital letters")
+    screen.enter("Who is there?", "◆ Who is there?")
+    screen.enter("/export questions asked.txt", "asked.txt")
+    assert (folder / "asked.txt").read_text(encoding="utf-8") == "Who is there?\n"
+    screen.enter("/export question", "md, json, questions")
 
 
 @pytest.mark.slow

@@ -1,1 +1,1 @@
-"""One plugin of each kind: a backend, a call format, a subcommand and an MCP server."""
+"""One plugin of each kind: engine, call format, subcommand, MCP server, slash command, export and transport."""

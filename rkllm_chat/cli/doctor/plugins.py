@@ -1,4 +1,4 @@
-"""List what other packages add: backends, call formats, commands and MCP servers. None is imported."""
+"""List what other packages add, such as engines, call formats and commands. None is imported."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ from collections.abc import Container, Iterator
 
 from ...backends import BACKENDS
 from ...calls.formats import FORMATS
-from ...core.plugins import KINDS, PluginKind, find_plugins
+from ...core.plugins import KINDS, PluginKind, find_plugins, name_kind
+from ...mcp_client.transports.registry import TRANSPORTS
 from ...mcp_servers import BUNDLED
+from ...storage.export import EXPORTS
 from .board import Board, Finding, untried, wrong
 
 
 def check_plugins(board: Board) -> Iterator[Finding]:
     """Yield a line for each plugin; one with the name of something built in is not used."""
+    from ...tui.slash_commands.registry import COMMANDS as SLASH_COMMANDS
     from ..commands import COMMANDS  # which lists this package
 
     built_in: dict[PluginKind, Container[str]] = {
@@ -20,9 +23,12 @@ def check_plugins(board: Board) -> Iterator[Finding]:
         "formats": FORMATS,
         "commands": COMMANDS,
         "servers": BUNDLED,
+        "slash_commands": {name.removeprefix("/") for name in SLASH_COMMANDS},
+        "exports": EXPORTS,
+        "transports": TRANSPORTS,
     }
     for kind in KINDS if board.is_this_machine else ():
         for plugin in find_plugins(kind).values():
-            what = f"{kind[:-1]} {plugin.name}: {plugin.package} ({plugin.target})"
+            what = f"{name_kind(kind)} {plugin.name}: {plugin.package} ({plugin.target})"
             is_hidden = plugin.name in built_in[kind]
             yield wrong(what, "The name is built in; the plugin is not used.") if is_hidden else untried(what)

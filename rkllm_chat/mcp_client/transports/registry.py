@@ -1,7 +1,7 @@
 """TRANSPORTS: the ways to reach an MCP server.
 
 A transport is an async context manager that yields a read and a write stream, which is what `mcp.Client` takes. To add
-one, write a subclass of Transport and a row. Each module is imported on first use.
+one, write a subclass of Transport and a row; a plugin names what makes one. Each module is imported on first use.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...config.servers import ServerConfig
-from ...core.errors import ConfigError
+from ...core.errors import ConfigError, UsageError
+from ...core.plugins import find_plugin, find_plugins
 
 if TYPE_CHECKING:
     from .base import Transport
@@ -67,8 +68,13 @@ def make_transport(server: ServerConfig, log: Path) -> Transport:
     if not name:
         return make_http("http", "sse", "http")(server, log)
     if name not in TRANSPORTS:
-        known = ", ".join(TRANSPORTS)
-        raise ConfigError(f'Server "{server.name}": there is no transport "{name}".', f"Use one of {known}.")
+        try:
+            make: _TransportFactory = find_plugin("transports", name, TRANSPORTS)
+        except UsageError:
+            known = ", ".join((*TRANSPORTS, *find_plugins("transports")))
+            text = f'Server "{server.name}": there is no transport "{name}".'
+            raise ConfigError(text, f"Use one of {known}.") from None
+        return make(server, log)
     wanted = "command" if name == "stdio" else "url"
     if not getattr(server, wanted):
         raise ConfigError(f'Server "{server.name}": the transport "{name}" needs a {wanted}.')

@@ -11,6 +11,7 @@ from . import (  # noqa: F401  # registers them
     own_prompts,
     permissions,
     pictures,
+    plugin_commands,
     resources,
     servers,
     sessions,

@@ -48,7 +48,7 @@ class Command:
 
 @dataclass(frozen=True)
 class CommandSource:
-    """Further commands, which come and go: prompts of the user and of servers.
+    """Further commands: prompts of the user and of servers, which come and go, and those of plugins.
 
     Attributes:
         find: Returns the command of a name without its slash; None if there is none.
@@ -98,12 +98,22 @@ def command(
     """
 
     def register(run: RunCommand) -> RunCommand:
-        summary = (run.__doc__ or "").partition("\n")[0].removesuffix(".")
-        entry = Command(names, usage, run, suggest, summary[:1].lower() + summary[1:], example)
-        COMMANDS.update(dict.fromkeys(names, entry))
+        COMMANDS.update(dict.fromkeys(names, make_command(run, names, usage, example, suggest)))
         return run
 
     return register
+
+
+def make_command(
+    run: RunCommand,
+    names: tuple[str, ...],
+    usage: str = "",
+    example: str = "",
+    suggest: SuggestArguments = suggest_nothing,
+) -> Command:
+    """Return the command that a coroutine function is; the first line of its docstring is its help."""
+    summary = (run.__doc__ or "").partition("\n")[0].removesuffix(".")
+    return Command(names, usage, run, suggest, summary[:1].lower() + summary[1:], example)
 
 
 def is_command(line: str) -> bool:

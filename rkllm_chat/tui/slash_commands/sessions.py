@@ -12,7 +12,7 @@ from ...chat.sessions import iter_last_turns
 from ...core.errors import ChatError
 from ...core.events import Notice, Table
 from ...core.user_paths import expand_home
-from ...storage.export import EXPORTS, export_conversation, write_export
+from ...storage.export import EXPORTS, export_conversation, has_export, list_exports, write_export
 from ...storage.session_index import SessionSummary, list_sessions
 from ..picker import PickerFrontend
 from ..session_picker import format_folder, format_time, pick_session
@@ -89,8 +89,8 @@ async def export_session(app: App, argument: str, emit: Emit) -> None:
     """
     words, messages = app.words, app.sessions.redacted_entries
     format_name, path = _choose_export(argument, app.sessions.name or "talk")
-    if format_name not in EXPORTS:
-        await emit(Notice(words("commands.no_format", format=format_name, formats=", ".join(EXPORTS))))
+    if not has_export(format_name):
+        await emit(Notice(words("commands.no_format", format=format_name, formats=", ".join(list_exports()))))
         return
     if not messages:
         await emit(Notice(words("commands.nothing_said")))
@@ -107,7 +107,7 @@ async def export_session(app: App, argument: str, emit: Emit) -> None:
 def _choose_export(argument: str, name: str) -> tuple[str, Path]:
     """Return the format and the path that the argument selects; each has a default."""
     first, _, rest = argument.partition(" ")
-    if first in EXPORTS or (first and not {".", "/"} & set(first)):
+    if has_export(first) or (first and not {".", "/"} & set(first)):
         return first, expand_home(rest.strip() or f"{name}.{first}")
     path = expand_home(argument or f"{name}.md")
     return path.suffix.removeprefix(".") or "md", path
