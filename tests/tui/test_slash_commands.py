@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import os
 import re
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rkllm_chat.tui.slash_commands import COMMANDS
+from chat.scripted_app import open_scripted_app
+from rkllm_chat.chat.app import App
+from rkllm_chat.config.settings import ServerConfig
+from rkllm_chat.core.errors import ChatError
+from rkllm_chat.core.events import Event, Notice
+from rkllm_chat.tui.slash_commands import COMMANDS, run
 from stage import Screen, call_text
 
 from .server_configs import HARBOUR, write_harbour
@@ -115,11 +122,34 @@ BAD_LINES = {
 }
 
 
-@pytest.mark.slow
-def test_a_bad_line_gets_an_error_that_names_the_fault(screen: Screen) -> None:
-    for line, error in BAD_LINES.items():
-        clear(screen)
-        screen.enter(line, error)
+def test_a_bad_line_gets_an_error_that_names_the_fault(tmp_path: Path) -> None:
+    harbour = ServerConfig("harbour", sys.executable, (str(Path(__file__).with_name("harbour.py")),))
+
+    async def run_lines() -> dict[str, str]:
+        async with open_scripted_app(tmp_path, [], servers=(harbour,)) as app:
+            return {line: await run_in_memory(app, line) for line in BAD_LINES}
+
+    shown = asyncio.run(run_lines())
+    assert {line: shown[line] for line, error in BAD_LINES.items() if error not in shown[line]} == {}
+
+
+async def run_in_memory(app: App, line: str) -> str:
+    """What a command says, or the error that the terminal would show."""
+    said: list[str] = []
+
+    async def emit(event: Event) -> None:
+        said.extend([event.text] if isinstance(event, Notice) else ())
+
+    try:
+        await run(app, line, emit)
+    except ChatError as error:
+        return str(error)
+    return "\n".join(said)
+
+
+def test_the_error_of_a_bad_line_is_shown(fresh: Screen) -> None:
+    fresh.enter("/toosl", BAD_LINES["/toosl"])
+    fresh.enter("/undo foo", BAD_LINES["/undo foo"])
 
 
 def test_a_server_is_shown_with_its_roots(
