@@ -64,7 +64,7 @@ async def compact(chat: Conversation, messages: int, emit: Emit) -> None:
             await emit(event)
 
     reply = ReplyStream(make_reply_scanner(chat))
-    generation = replace(chat.settings.generation, max_tokens=max_tokens)
+    generation = replace(chat.generation, max_tokens=max_tokens)
     await reply.read(chat.backend.stream(prompt, generation, native_tools_of(chat)), take, chat.translate)
     summary = "".join(texts).strip()
     if not summary or reply.usage.is_cut:

@@ -206,11 +206,9 @@ class Conversation:
 
         With the tools of an engine that lists them itself, they are those of its service.
         """
-        settings, profile = self.settings, self.profile
         has_tools = bool(self.toolbox.tools) and not self.backend.native_tools
-        chosen = {**profile.sampling, **(profile.tool_sampling if has_tools else {})}
-        own = {name: value for name, value in chosen.items() if f"generation.{name}" not in settings.origins}
-        return replace(settings.generation, **own) if own else settings.generation
+        own = self.profile.select_sampling(has_tools, self.settings.origins)
+        return replace(self.settings.generation, **own) if own else self.settings.generation
 
     @property
     def can_ask(self) -> bool:

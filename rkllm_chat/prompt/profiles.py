@@ -6,7 +6,7 @@ of the model that ships is the text that it was trained on.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Literal
@@ -62,6 +62,16 @@ class PromptProfile:
     def load_words(self, language: str) -> Words:
         """Return the model-facing sentences, in the profile's language or, without one, in `language`."""
         return _load_words(self, self.language or language)
+
+    def select_sampling(self, has_tools: bool, chosen: Container[str]) -> dict[str, Any]:
+        """Return its sampling parameters but those that the user has `chosen`, as `generation.NAME`.
+
+        Args:
+            has_tools: Whether tools are listed.
+            chosen: The names of the settings that are set.
+        """
+        sampling = {**self.sampling, **(self.tool_sampling if has_tools else {})}
+        return {name: value for name, value in sampling.items() if f"generation.{name}" not in chosen}
 
 
 _FRAME = {

@@ -11,6 +11,7 @@ import openai
 import pytest
 
 from api_server.conftest import Connect, ConnectOllama
+from api_server.test_chat_completions import CALCULATE
 from mcp_servers.serving import Served
 
 pytestmark = pytest.mark.model
@@ -122,3 +123,20 @@ def test_fields_of_options_that_mean_nothing_are_named_once(
         connect_ollama(served).chat("replies.json", HELLO, options={"mirostat": 1, "temperature": 0})
     log = served.end()[1]
     assert log.count("options.mirostat") == 1 and "temperature" not in log
+
+
+@pytest.mark.model
+def test_the_sampling_of_a_request_wins_over_that_of_the_profile(shared_api: Served, connect: Connect) -> None:
+    """While tools are listed the model is asked at temperature 0, unless the client has one."""
+    client = connect(shared_api)
+
+    def ask(**sampling: Any) -> int:
+        replies = [
+            client.chat.completions.create(
+                model=MODEL, messages=HELLO, tools=[CALCULATE], max_tokens=12, seed=seed, **sampling
+            ).choices[0]
+            for seed in (1, 2, 3)
+        ]
+        return len({str(reply.message) for reply in replies})
+
+    assert (ask(), ask(**ANY_TOKEN), ask(temperature=2, top_p=0.0001)) == (1, 3, 1)

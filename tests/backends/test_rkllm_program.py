@@ -52,6 +52,16 @@ def test_one_turn_calls_a_tool_and_reports_its_cost(on_npu: Options, program: Ru
     assert second["prefilled_tokens"] < 60
 
 
+def test_an_older_release_is_loaded_as_it_samples_with_tools(on_npu: Options, program: Run, folder: Path) -> None:
+    """It cannot change its temperature later, and the first question would load the model again."""
+    options = on_npu("F")
+    config = folder / "npu.toml"
+    config.write_text(config.read_text("utf-8").replace("[generation]\ntemperature = 0\n", ""), encoding="utf-8")
+    done = program(*options, "-p", "What is 12 * 34?")
+    assert "12 * 34 = 408" in done.stdout and "Tool 'calculate' completed" in done.stderr
+    assert "Reloading the model" not in done.stderr
+
+
 @pytest.mark.slow
 def test_a_crash_is_one_line_and_the_next_message_is_answered(
     on_npu: Options, open_screen: Callable[..., Screen], environment: dict[str, str], folder: Path

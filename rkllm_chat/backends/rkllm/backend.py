@@ -28,6 +28,7 @@ from ...core.events import Reading, Sentence, Usage
 from ...core.messages import MediaKind, Message, Tool
 from ...core.user_paths import expand_home
 from ...prompt.pieces import Piece, join_text
+from ...prompt.profiles import select_profile
 from ..base import ModelStream, StoppableStream, StreamItem, TextEmbedding
 from ..shared.model_files import read_beginning, read_parameter_count
 from ..shared.prompt_cache_files import MAX_FILES, PromptCacheFiles
@@ -244,8 +245,13 @@ class RkllmBackend:
         )
 
     def _load(self, config: WorkerConfig, settings: Settings, layout: str) -> Runtime:
-        """Load the model; if it has less context than the default, and none is set, load it with its own."""
-        options = self._make_options(settings.generation, layout)
+        """Load the model; if it has less context than the default, and none is set, load it with its own.
+
+        Releases before 1.3.0 sample as they were loaded: as with tools, so that the first turn does not load it again.
+        """
+        profile = select_profile(settings.prompt_profile, self.profile, self.family)
+        sampling = profile.select_sampling(bool(settings.servers) and not self.native_tools, settings.origins)
+        options = self._make_options(replace(settings.generation, **sampling), layout)
         try:
             return Runtime(config, options, self._record_cache_loss)
         except ContextLimitError as error:
