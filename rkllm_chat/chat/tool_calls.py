@@ -126,6 +126,7 @@ class RunningCalls:
                 open_runs -= 1
             else:
                 yield event
+        # a tool that fails is a result, so an exception is a fault of ours
         for task in self._tasks:
             if not task.cancelled():
                 task.result()
@@ -284,6 +285,7 @@ class ReplyCalls:
             return
         toolbox = make_call_toolbox(self._chat)
         run = self._prepare_early(found, toolbox.tools)
+        # behind a call that must wait, all wait: a call that reads must not overtake one that may change something
         self._starts_early = run is not None
         if run:
             self._state.decided_calls += 1
@@ -368,6 +370,7 @@ class ReplyCalls:
             await emit(CallsDetected(count))
         waiting: list[PreparedCall] = []
         call_errors: list[CallError] = []
+        # those that started early are the first ones of the reply
         for index in range(len(self._running.started), len(self.found)):
             number = sum(isinstance(one, CallFound) for one in self.found[: index + 1])
             position = CallPosition(number, count)
@@ -400,7 +403,7 @@ class ReplyCalls:
         """Cancel what still runs and append the result of each call to the history."""
         try:
             await self._running.aclose()
-        finally:
+        finally:  # also where the turn is cancelled meanwhile: each call in the history has its result
             chat, results = self._chat, self._running.results
             words, running = chat.prompt_words, self._running
             messages = [
@@ -461,6 +464,7 @@ class ReplyCalls:
                 edited = resolve_call(ToolCall(run.tool.full_name, edited_arguments, call.repairs), tools, words)
                 if isinstance(edited, CallError):
                     return edited
+                # both count as made, since the model may repeat its own call or the one that the user made of it
                 state.record_call(edited.fingerprint, _only_reads(edited.tool), may_write(edited.tool))
                 arguments = json.dumps(edited.call.arguments, ensure_ascii=False)
                 return replace(edited, remark=words("prompt.edited", arguments=arguments))
@@ -552,6 +556,7 @@ class ReplyCalls:
             results[index] = replace(results[index], text=text)
             for run in self._running.started:
                 if run.index == index:
+                    # so that the same call is no repeat now
                     self._state.rounds[-1].pop(run.fingerprint, None)
 
 

@@ -100,6 +100,7 @@ class Turn:
                 del chat.history[start:]  # they are too long for any reply
             raise
         finally:
+            # in any case: a turn that nobody reads to its end is recorded as stopped
             self._chat.on_record(TurnFinished(end, error))
 
     def check_length(self, messages: Sequence[Message]) -> None:
@@ -150,6 +151,7 @@ class Turn:
             try:
                 await self._send(reply, "chat", self._report_changes(emit))
                 if await self._is_void(reply, calls, emit):
+                    # in the place of its calls, of which none has started: they are neither run nor answered
                     kind, calls = "discarded", ReplyCalls(chat, self._state, starts_early=False)
                 if not calls.found and (not kind or self._rules.find_left_over()):
                     announced = await self._call_announced(reply, calls, emit)
