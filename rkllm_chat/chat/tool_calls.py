@@ -131,14 +131,21 @@ class RunningCalls:
             if not task.cancelled():
                 task.result()
 
-    def describe_stopped(self, index: int, placeholder: Message, words: Words) -> Message:
-        """Return the message of a call that has no result: the time that it ran, or that it did not run."""
+    def describe_stopped(self, index: int, placeholder: Message, words: Words, was_refused: bool) -> Message:
+        """Return the message of a call that has no result: the time that it ran, or that it did not run.
+
+        Args:
+            index: Its index in the reply.
+            placeholder: The message of a call that was stopped.
+            words: The sentences for the model.
+            was_refused: Whether the user ended the turn at a question about a call.
+        """
         result = placeholder.result
         if result is None or result.status != "stopped":
             return placeholder
         if seconds := self.stopped_after_s.get(index):
             return replace(placeholder, result=replace(result, seconds=seconds))
-        if any(run.index == index for run in self.started):
+        if not was_refused or any(run.index == index for run in self.started):
             return placeholder
         text = words("prompt.declined")
         return replace(placeholder, text=text, result=replace(result, text=text, decline_reason="user"))
@@ -275,6 +282,7 @@ class ReplyCalls:
         self._running = RunningCalls()
         self._unexecuted: dict[int, Message] = {}
         self._accepted: set[str] = set()
+        self._is_asking = False  # stays set where the turn is cancelled at a question
         self._budget: ResultBudget | None = None
         state.rounds.append({})
 
@@ -405,9 +413,10 @@ class ReplyCalls:
             await self._running.aclose()
         finally:  # also where the turn is cancelled meanwhile: each call in the history has its result
             chat, results = self._chat, self._running.results
-            words, running = chat.prompt_words, self._running
+            words, running, was_refused = chat.prompt_words, self._running, self.is_stopped or self._is_asking
             messages = [
-                results.get(index) or running.describe_stopped(index, self._unexecuted.get(index, placeholder), words)
+                results.get(index)
+                or running.describe_stopped(index, self._unexecuted.get(index, placeholder), words, was_refused)
                 for index, placeholder in enumerate(initial_messages(self.found, words))
             ]
             budget = self._budget or (compute_result_budget(chat, usage) if results else None)
@@ -504,12 +513,15 @@ class ReplyCalls:
             return decision
         if not self._chat.can_ask:
             return "unpermitted" if decision == "ask" else "repeated"
-        match await self._chat.approve(tool, run.call.arguments, position):
+        self._is_asking = True
+        answer = await self._chat.approve(tool, run.call.arguments, position)
+        self._is_asking = False
+        match answer:
             case "session":
                 self._chat.allow_in_session(tool)
             case "always":
                 self._chat.allow_always(tool)
-            case Decline() | RunEdited() as answer:
+            case Decline() | RunEdited():
                 return answer
             case "stop":
                 self.is_stopped = True

@@ -176,7 +176,7 @@ def test_stopping_at_a_question_keeps_and_reports_what_had_run() -> None:
 
     chat = make_chat([look("Husum") + look("Leer", waits=True) + call_text("move") + " So."], Lookout(), stop)
     *events, end = take_turn(chat, "Move it.")
-    assert results(chat) == [("completed", "Husum is quiet"), STOPPED, STOPPED]
+    assert results(chat) == [("completed", "Husum is quiet"), STOPPED, ("stopped", "The user did not allow this call.")]
     reported = [
         (type(event), event.tool if isinstance(event, ToolStarted) else event.result.tool)
         for event in events
