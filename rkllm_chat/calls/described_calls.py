@@ -46,6 +46,12 @@ _REFUSAL = re.compile(
     r"|need (?:to )?(?:access|more information))\b|できません|できない|ありません|アクセス|無法|无法|不能|没有|抱歉",
     re.IGNORECASE,
 )
+_APOLOGY = re.compile(
+    r"\W*(?:I(?:['’]m| am) (?:very )?sorry|(?:I )?apologi[sz]|sorry\b|unfortunately"
+    r"|I (?:can(?:no|['’]?)t|do(?: not|n['’]?t) have)\b"
+    r"|申し訳|すみません|ごめん|残念|很?抱歉|对不起|對不起|很遗憾|很遺憾)",
+    re.IGNORECASE,
+)
 _CODE_ANSWER = re.compile(r"```|\A\s*(?:SELECT|INSERT|UPDATE|DELETE|curl|cat)\b")
 """Code in place of what it would give."""
 _FORMS_OF_PLACES: Mapping[str, re.Pattern[str]] = {
@@ -155,6 +161,11 @@ def find_named_tools(reply: str, shown: Mapping[str, Tool]) -> list[Tool]:
 def is_refusal(reply: str) -> bool:
     """Return whether a reply says that the model cannot, or shows code in place of what it would give."""
     return bool(_REFUSAL.search(reply) or _CODE_ANSWER.search(reply))
+
+
+def is_apology(reply: str) -> bool:
+    """Return whether a reply begins by saying that the model cannot do what was asked."""
+    return bool(_APOLOGY.match(reply) and _REFUSAL.search(reply))
 
 
 def find_refused_tools(reply: str, question: str, shown: Mapping[str, Tool], is_forced: bool = False) -> list[Tool]:

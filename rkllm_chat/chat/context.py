@@ -62,8 +62,9 @@ def build_prompt(
     words, system, kinds = chat.prompt_words, chat.settings.system, chat.backend.media_kinds
     answer_words = partial(load_answer_words, chat)
     if form == "flat":
-        turn = shown[find_last_turn(shown) :]
-        return compose_flat_prompt(turn, answer_words(turn[0].text if turn else ""), system, kinds)
+        start = find_last_turn(shown)
+        turn, earlier = shown[start:], shown[:start]
+        return compose_flat_prompt(turn, answer_words(turn[0].text if turn else ""), system, kinds, earlier)
     call_format, catalogue, asks_answer = chat.call_format, select_catalogue(chat), form == "answer"
     if chat.backend.native_tools:
         return compose_native_prompt(shown, words, system, call_format, catalogue, kinds, asks_answer, answer_words)
@@ -112,15 +113,19 @@ def _name_tools(chat: Conversation, tools: Sequence[Tool]) -> str:
     return chat.prompt_words("prompt.call_now", names=" or ".join(names))
 
 
-def list_answer_forms(chat: Conversation) -> list[PromptForm]:
+def list_answer_forms(chat: Conversation, is_refused: bool = False) -> list[PromptForm]:
     """Return how an answer without calls is asked for, in the order in which it is tried.
 
     A prompt of its own comes first only where the engine can return to the conversation: otherwise one answer makes the
     next turn evaluate everything again (on the NPU 491 of 495 tokens, measured; behind a growing prompt 17).
+
+    Args:
+        chat: The conversation.
+        is_refused: The model has refused, as it would again as long as the prompt lists tools.
     """
-    backend, has_results = chat.backend, any(message.result for message in chat.history[find_last_turn(chat.history) :])
+    backend = chat.backend
     loses_conversation = isinstance(backend, PromptReplacer) and backend.loses_conversation
-    is_flat_first = has_results and chat.profile.answers_flat and not loses_conversation
+    is_flat_first = chat.profile.answers_flat and (is_refused or not loses_conversation)
     return ["flat", "answer"] if is_flat_first else ["answer", "flat"]
 
 

@@ -71,6 +71,7 @@ class Turn:
         self._usage: list[Usage] = []
         self._unrun = ""  # the calls of the last reply that did not run
         self._answered_by: AnsweredBy = "model"
+        self._is_refused = False  # the model refused in words, before any result
 
     async def run(self, user_input: str | Sequence[Message]) -> AsyncGenerator[Event, None]:
         """Append what the user says, generate replies and run their calls until the model has answered.
@@ -155,6 +156,8 @@ class Turn:
                     kind, calls = "discarded", ReplyCalls(chat, self._state, starts_early=False)
                 if not calls.found and (not kind or self._rules.find_left_over()):
                     announced = await self._call_announced(reply, calls, emit)
+                if not (calls.found or kind) and await self._refuses(reply, emit):
+                    kind = "discarded"
             finally:  # not before a user has answered: what a call replaces is no answer if the program is killed
                 self._keep(reply, "discarded" if announced else kind)
             if announced:
@@ -209,6 +212,14 @@ class Turn:
             return None
         name = shown_name(accepted.tool, chat.toolbox.tools)
         return CallFound(accepted.call, write_call(chat, name, accepted.call.arguments))
+
+    async def _refuses(self, reply: ReplyStream, emit: Emit) -> bool:
+        """Return whether a reply refuses in words what the model may do well without the tools, and say so."""
+        is_first = not (reply.described or has_result(self._chat))
+        if refused := self._rules.find_refused(reply.shown_text) if is_first else None:
+            self._is_refused = True
+            await emit(refused)
+        return self._is_refused
 
     async def _force_call(self, tools: Sequence[Tool], emit: Emit) -> ToolCall | None:
         """Have the model write a call of one of these tools, in the place of its last reply; None without one."""
@@ -285,7 +296,7 @@ class Turn:
         """Generate an answer in a mode in which calls are impossible; without one, the last result is the answer."""
         self._answered_by = "forced"
         chat, thought_only = self._chat, False
-        for form in list_answer_forms(chat):
+        for form in list_answer_forms(chat, self._is_refused):
             reply = ReplyStream(make_reply_scanner(chat), may_be_thought=may_begin_in_thought(chat))
             with thinking_off(chat, self._usage[-1].is_cut):
                 try:

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
+from ..calls.described_calls import is_apology, is_refusal
 from ..calls.schema.resolve import properties_of, required_of
 from ..core.events import ReplyDiscarded
 from ..core.messages import Message, Tool, ToolResult
@@ -31,9 +32,10 @@ __all__ = ["REASONS", "ValueRules", "drop_placeholders", "may_write"]
 
 REASONS: Mapping[str, str] = {
     "invented": "behind a result, or asked about the user: a value stands nowhere",
-    "unspoken": "a first call without values, of a tool for something that nobody spoke of",
+    "unspoken": "a first call, of a tool for something that the question does not speak of",
     "circular": "the tool answered already, and the call has nothing of the question that no call has used",
     "unrelated": "an answer behind results has no word and no number of them",
+    "refused": "an answer without a call apologizes, which models do because tools are listed",
     "unasked": "behind a result: the call may change something, and the question does not ask for that",
 }
 """Why the calls of a reply do not run and the model answers now; `terminal.discarded_*` says it to the user."""
@@ -41,8 +43,6 @@ REASONS: Mapping[str, str] = {
 _MAX_SOURCE_LENGTH = 200_000
 _MIN_COMPOSED_WORDS = 12
 """Words from which on a text is composed for the call and not a value that must stand somewhere."""
-_MIN_JUDGED_WORDS = 5
-"""Words from which on an answer must have something of its results."""
 _MIN_SUPPORTED = 1 / 2
 """Least share of the words of a value that must stand somewhere: "Lunch with Tom" for "lunch, Tom"."""
 _MIN_WORD_LENGTH = 4
@@ -70,6 +70,8 @@ _READING_VERBS = """
 _MONTHS = """
     january february march april may june july august september october november december
 """
+_ENGLISH_WORDS = "a and how my of that the this what when where which who why with you your"
+"""Words of which an English question has one, and that are rare in other languages."""
 _FIRST_PERSON = frozenset(("i", "me", "my", "mine", "myself"))
 _UNITS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
 _NUMBER_WORDS = {
@@ -117,9 +119,17 @@ class ValueRules:
 
     def find_unrelated(self, reply: str) -> ReplyDiscarded | None:
         """Return why an answer is asked for once more: it holds nothing of the results, where that was measured."""
-        if not self._chat.profile.forces_calls or _holds_result(reply, self._evidence):
+        evidence, tools = self._evidence, self._chat.toolbox.tools
+        if not self._chat.profile.forces_calls or _holds_result(reply, evidence):
             return None
-        return ReplyDiscarded(reason="unrelated")
+        called = {(result.server, result.tool) for result in evidence.results}
+        about = [_describe(tool) for tool in tools if (tool.server, tool.name) in called]
+        return None if _answers_the_rest(reply, evidence, about) else ReplyDiscarded(reason="unrelated")
+
+    def find_refused(self, reply: str) -> ReplyDiscarded | None:
+        """Return why an answer is asked for without the tools: it apologizes, where that was measured."""
+        is_measured = self._chat.profile.forces_calls and self._chat.toolbox.tools
+        return ReplyDiscarded(reason="refused") if is_measured and is_apology(reply) else None
 
     def find_left_over(self) -> list[str]:
         """Return what the question names and nobody has looked up, where the profile has its call forced."""
@@ -131,13 +141,15 @@ class ValueRules:
             return []
         return _list_missing(tool, arguments, self._evidence.known)
 
+    def list_made_up(self, tool: Tool, arguments: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return the arguments from nowhere of a call; who is asked about it is told."""
+        return tuple(_list_unsupported(tool, arguments, self._evidence.known)) if self.hold_for(tool) else ()
+
     def list_dispensable(self, tool: Tool, arguments: Mapping[str, Any]) -> tuple[str, ...]:
         """Return the optional arguments from nowhere of a call that only reads."""
-        if may_write(tool) or not self.hold_for(tool):
-            return ()
         required = required_of(tool.schema)
-        unsupported = _list_unsupported(tool, arguments, self._evidence.known)
-        return tuple(name for name in unsupported if name not in required)
+        made_up = () if may_write(tool) else self.list_made_up(tool, arguments)
+        return tuple(name for name in made_up if name not in required)
 
     def support(
         self, tool: Tool, arguments: Mapping[str, Any], by_question: bool = False, names: Sequence[str] = ()
@@ -270,12 +282,14 @@ class _Evidence:
         known: Question, conversation and results.
         results: The results of this turn.
         has_earlier_turns: Whether the user has spoken before.
+        called_before: Server and name of each tool that the turn before called.
     """
 
     question: _Source
     known: _Source
     results: Sequence[ToolResult]
     has_earlier_turns: bool = False
+    called_before: Set[tuple[str, str]] = frozenset()
 
     @classmethod
     def collect(cls, messages: Sequence[Message], system: str = "") -> _Evidence:
@@ -287,7 +301,9 @@ class _Evidence:
         texts = (message.result.text if message.result else message.text for message in (*earlier, *turn))
         ran = [one for one in turn if one.result and not is_correction(one)]
         results = [one.result for one in ran if one.result and one.result.status in ("completed", "failed")]
-        return cls(_Source(question), _Source("\n".join([system, *texts])), results, bool(earlier))
+        before = messages[find_last_turn(messages[:start]) : start] if start else ()
+        called = {(one.result.server, one.result.tool) for one in before if one.result}
+        return cls(_Source(question), _Source("\n".join([system, *texts])), results, bool(earlier), called)
 
     @cached_property
     def left_over(self) -> list[str]:
@@ -315,13 +331,12 @@ def _is_said(message: Message, following: Message) -> bool:
 
 
 def _holds_result(reply: str, evidence: _Evidence) -> bool:
-    """Return whether an answer is short, or has a word or a number of the results that the question has not.
+    """Return whether an answer has a word or a number of the results that the question has not.
 
     "Thank you for the information!", and a refusal that a conversation has once, are repeated behind every result. An
     answer in another script than the results may be a translation.
     """
-    is_short = len(_WORD.findall(reply)) < _MIN_JUDGED_WORDS  # "Yes.", "It is closed."
-    if is_short or not evidence.results or any(result.status != "completed" for result in evidence.results):
+    if not evidence.results or any(result.status != "completed" for result in evidence.results):
         return True
     texts = "\n".join(result.text for result in evidence.results)
     if bool(CJK_RUN.search(reply)) != bool(CJK_RUN.search(texts)):
@@ -332,6 +347,20 @@ def _holds_result(reply: str, evidence: _Evidence) -> bool:
         word for word in _WORD.findall(_normalize(texts)) if word not in asked and (len(word) > 2 or word.isdigit())
     ]
     return not told or any(map(said.has, told)) or bool(CJK_RUN.search(reply))
+
+
+def _answers_the_rest(reply: str, evidence: _Evidence, about: Sequence[str]) -> bool:
+    """Return whether an answer takes up what the question asks beside what the called tools are about.
+
+    "CPU stands for ..." is an answer although `get_load` was called before it. An apology is none.
+
+    Args:
+        reply: The answer.
+        evidence: What the turn knows.
+        about: The descriptions of the tools.
+    """
+    rest = {*extract_terms(evidence.question.original)} - {*extract_terms("\n".join([*about, evidence.used.original]))}
+    return not (is_refusal(reply) or rest.isdisjoint(extract_terms(reply)))
 
 
 def _look_up(arguments: Mapping[str, Any], names: Sequence[str]) -> bool:
@@ -363,11 +392,10 @@ def _find_reason(tool: Tool, arguments: Mapping[str, Any], evidence: _Evidence, 
         tool: The tool.
         arguments: The arguments of the call.
         evidence: What the turn knows.
-        is_strict: A first call is about something that somebody spoke of, also where the user asks about nothing said
-            before.
+        is_strict: A first call must be about what the question speaks of, and its values not from nowhere.
     """
     if not evidence.results:
-        if is_strict and not list(_leaves(arguments)) and not _is_spoken_of(tool, evidence.known):
+        if is_strict and not _is_spoken_of(tool, arguments, evidence):
             return "unspoken"
         return "invented" if _is_made_up(tool, arguments, evidence, is_strict) else ""
     of_tool = [result for result in evidence.results if (result.server, result.tool) == (tool.server, tool.name)]
@@ -381,14 +409,27 @@ def _find_reason(tool: Tool, arguments: Mapping[str, Any], evidence: _Evidence, 
     return ""
 
 
-def _is_spoken_of(tool: Tool, known: _Source) -> bool:
-    """Return whether the conversation shares a word, or a synonym, with the name or description of a tool.
+def _is_spoken_of(tool: Tool, arguments: Mapping[str, Any], evidence: _Evidence) -> bool:
+    """Return whether a question is about what a tool is for: it shares a word or a synonym, or a number with the call.
 
-    It stands for the values of a call that has none: "Who wrote Hamlet?" called `get_npu`. Of 20 questions for such
-    tools, in three languages, 17 share one; of 8 that need none, 0.
+    So it is if the turn before called the tool, or if the question is in a language that has no synonyms here. "Who
+    wrote Hamlet?" called `get_npu`, "Hi, I'm Mira and I live in Lyon" `get_time`.
     """
-    told = extract_terms(f"{tool.name} {tool.title} {tool.description}")
-    return not set(told).isdisjoint(extract_terms(known.original))
+    question = evidence.question
+    if (tool.server, tool.name) in evidence.called_before or not _is_understood(question):
+        return True
+    if not set(extract_terms(_describe(tool))).isdisjoint(extract_terms(question.original)):
+        return True
+    return any(map(question.has, _NUMBER.findall(" ".join(map(str, _leaves(arguments))))))
+
+
+def _describe(tool: Tool) -> str:
+    return f"{tool.server} {tool.name} {tool.title} {tool.description}"
+
+
+def _is_understood(question: _Source) -> bool:
+    """Return whether a question is in a language of the thesaurus: it has characters or little words of one."""
+    return bool(CJK_RUN.search(question.text)) or not question.words.isdisjoint(_ENGLISH_WORDS.split())
 
 
 def _is_made_up(tool: Tool, arguments: Mapping[str, Any], evidence: _Evidence, is_strict: bool) -> bool:

@@ -92,21 +92,42 @@ def _choose_answer_words(messages: Sequence[Message], answer_words: WordsFor | N
 
 
 def compose_flat_prompt(
-    turn: Sequence[Message], words: Words, system: str = "", media_kinds: frozenset[MediaKind] = NO_MEDIA
+    turn: Sequence[Message],
+    words: Words,
+    system: str = "",
+    media_kinds: frozenset[MediaKind] = NO_MEDIA,
+    earlier: Sequence[Message] = (),
 ) -> list[Message]:
-    """Build a prompt of the question and the results of a turn alone, in one user message and without tools.
+    """Build a prompt without tools and calls: the question and the results of a turn, in one user message.
+
+    If the turn has no completed result, what was said before comes first, and without any result the question stands
+    alone: what a chat without tools would send.
 
     Args:
         turn: The messages of the turn.
         words: Model-facing sentences.
         system: Replaces the system text.
         media_kinds: Kinds of media that the model understands.
+        earlier: The messages before the turn.
     """
     shown = [show_media(message, media_kinds) for message in turn if message.role == "user"]
     results = [message for message in turn if message.result]
     shown += [render_result_message(message, words, media_kinds, is_flat=True) for message in results]
-    asking = Message("user", _request_answer(results, words))
-    return [Message("system", system or words("prompt.system")), join_messages([*shown, asking], "\n\n")]
+    if results:
+        shown.append(Message("user", _request_answer(results, words)))
+    has_answer = any(message.result and message.result.status == "completed" for message in turn)
+    said = [] if has_answer else [show_media(message, media_kinds) for message in _select_said(earlier)]
+    return [Message("system", system or words("prompt.system")), *said, join_messages(shown, "\n\n")]
+
+
+def _select_said(messages: Sequence[Message]) -> list[Message]:
+    """Return what the user and the model said to each other: no calls, no results, nothing that was discarded."""
+    sent = [message for message in messages if message.reply_kind != "discarded"]
+    return [
+        message
+        for message, following in zip_longest(sent, sent[1:])
+        if message.role == "user" or (message.role == "assistant" and not (following and following.role == "tool"))
+    ]
 
 
 def _system_text(catalogue: Catalogue, words: Words, system: str, call_format: Format) -> str:

@@ -262,7 +262,7 @@ MISBEHAVIOURS: dict[str, tuple[str, list[str], str, str]] = {
         RISING,
         "result",
     ),
-    "a call in a fence": ("qwen2.5-coder-0.5b-instruct", [f"```json\n{GET_TIDE}\n```", "Done."], "Done.", "model"),
+    "a call in a fence": ("qwen2.5-coder-0.5b-instruct", [f"```json\n{GET_TIDE}\n```", "2.4 m."], "2.4 m.", "model"),
     "a missing brace": (
         "qwen2.5-coder-0.5b-instruct",
         [GET_TIDE[:-1]] * 3,
@@ -277,14 +277,14 @@ MISBEHAVIOURS: dict[str, tuple[str, list[str], str, str]] = {
     ),
     "a call described in prose": (
         "qwen2.5-coder-1.5b-instruct",
-        [f"To get the tide, use:\n```json\n{GET_TIDE}\n```\nThis returns the tide.", "Noon."],
-        "Noon.",
+        [f"To get the tide, use:\n```json\n{GET_TIDE}\n```\nThis returns the tide.", "2.4 m."],
+        "2.4 m.",
         "model",
     ),
     "the name of a tool": (
         "qwen2.5-coder-0.5b-instruct",
-        ["get_tide", TIDE_CALL, "It is late."],
-        "It is late.",
+        ["get_tide", TIDE_CALL, "It is 2.4 m."],
+        "It is 2.4 m.",
         "model",
     ),
 }

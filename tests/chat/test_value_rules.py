@@ -311,6 +311,56 @@ def test_a_call_without_values_is_about_something_that_was_spoken_of(question: s
     assert bool(told) == (not called) and all("get_memory" in line for line in told)
 
 
+@pytest.mark.parametrize(
+    ("question", "called"),
+    [
+        ("Hi, I'm Mira and I live in Lyon.", []),
+        ("What is my name?", []),
+        ("我住在杭州。", []),
+        ("Find the contact Mira.", ["find_contact"]),
+        ("Wer ist Mira?", ["find_contact"]),  # there are no synonyms in this language
+        ("And who is number 987?", ["find_contact"]),
+    ],
+)
+def test_a_first_call_is_of_a_tool_for_what_the_question_speaks_of(question: str, called: list[str]) -> None:
+    value = next(name for name in ("Mira", "杭州", "987", "name") if name in question)
+    chat, box = open_office([call_text("find_contact", name=value), "It is 98.6."], prompt_profile="qwen2.5")
+    events = take_turn(chat, question)
+    assert [name for name, _ in box.called] == called and read(events).text == "It is 98.6."
+    assert any(isinstance(event, ReplyDiscarded) and event.reason == "unspoken" for event in events) == (not called)
+
+
+def test_the_next_question_may_go_on_with_the_tool_of_the_one_before() -> None:
+    mira, tom, ana = (call_text("find_contact", name=name) for name in ("Mira", "Tom", "Ana"))
+    replies = [mira, "It is 98.6.", tom, "It is 98.6 too.", "You are welcome.", ana, "Hello, Ana."]
+    chat, box = open_office(replies, prompt_profile="qwen2.5")
+    for question in ("Find the contact Mira.", "And who is Tom?", "Thank you.", "I am Ana, and you?"):
+        answer = read(take_turn(chat, question)).text
+    assert [arguments["name"] for _, arguments in box.called] == ["Mira", "Tom"] and answer == "Hello, Ana."
+
+
+def test_a_refusal_without_a_call_is_asked_for_once_more_as_without_tools_where_that_was_measured() -> None:
+    no, story = "I'm sorry, but I can't assist with that.", "Once upon a time there was a fox."
+    replies = [NOTE, "It is 98.6.", "Nice to meet you, Mira.", no, story, no]
+    chat, box = open_office(replies, prompt_profile="qwen2.5")
+    take_turn(chat, "Read the note wifi.")
+    take_turn(chat, "I am called Mira.")
+    events = take_turn(chat, "Write a story about me.")
+    assert read(events).text == story and ReplyDiscarded(reason="refused") in events and len(box.called) == 1
+    *_, with_tools, without = backend_of(chat).prompts
+    assert "read_note" in with_tools[0].text and "read_note" not in str(without) and len(without) < len(with_tools)
+    assert [message.text for message in without[1:]] == [
+        "Read the note wifi.",
+        "It is 98.6.",
+        "I am called Mira.",
+        "Nice to meet you, Mira.",
+        "Write a story about me.",
+    ]
+    assert no not in str(backend_of(chat).prompts)
+    chat, _ = open_office([no])
+    assert read(take_turn(chat, "Write a story.")).text == no
+
+
 def test_what_the_question_names_and_nobody_looked_up_is_looked_up_where_that_was_measured() -> None:
     question, first = 'What do the notes wifi and "Lima" say?', call_text("read_note", title="wifi")
     second, other = call_text("read_note", title="Lima"), call_text("read_note", title="x")
@@ -327,6 +377,23 @@ def test_an_answer_without_a_word_of_its_results_is_asked_for_once_more_where_th
     events = take_turn(chat, "Read the note wifi.")
     assert read(events).text == "It is 98.6." and ReplyDiscarded(reason="unrelated") in events
     assert "Thank you" not in str(backend_of(chat).prompts)
+
+
+@pytest.mark.parametrize(
+    ("reply", "is_accepted"),
+    [
+        ("Thank you!", False),
+        ("It is in your contacts.", False),
+        ("I'm sorry, I cannot name the capital.", False),
+        ("The capital of Portugal is Lisbon.", True),
+        ("98.6", True),
+    ],
+)
+def test_an_answer_may_be_about_what_the_called_tools_do_not_know(reply: str, is_accepted: bool) -> None:
+    replies = [call_text("find_contact", name="Portugal"), reply, "Another answer."]
+    chat, _ = open_office(replies, prompt_profile="qwen2.5")
+    events = take_turn(chat, "What contact have we in Portugal, and what is its capital?")
+    assert read(events).text == (reply if is_accepted else "Another answer.")
 
 
 MODELS = ("qwen3-4b", "llama-3.2-3b-instruct", "gemma-3-4b-it", "granite-3.3-2b-instruct", "smollm3-3b", "gpt-oss-20b")
