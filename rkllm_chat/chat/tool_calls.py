@@ -356,7 +356,9 @@ class ReplyCalls:
         if not (must_ask or self._rules.support(run.tool, run.call.arguments, by_question, names)):
             return None
         is_free = not must_ask and self._chat.is_run_by_client(run.tool)
-        verdict = "run" if is_free else await self._ask(run, CallPosition(is_described=True), must_ask)
+        made_up = self._rules.list_made_up(run.tool, run.call.arguments)
+        position = CallPosition(is_described=True, made_up=made_up)
+        verdict = "run" if is_free else await self._ask(run, position, must_ask)
         self.is_stopped = False
         arguments = verdict.arguments if isinstance(verdict, RunEdited) else run.call.arguments
         accepted = resolve_call(ToolCall(shown_name(run.tool, tools), arguments), tools, words)
@@ -462,7 +464,8 @@ class ReplyCalls:
             self.missing += missing
             return self._refuse(call, run.tool, "missing", names=", ".join(missing))
         must_ask = bool(missing) or (is_again and not run.tool.read_only)
-        verdict = await self._ask(run, position, must_ask)
+        made_up = self._rules.list_made_up(run.tool, call.arguments)
+        verdict = await self._ask(run, replace(position, made_up=made_up), must_ask)
         self.lacks_permission = self.lacks_permission or (verdict == "unpermitted" and self._rules.hold_for(run.tool))
         if verdict != "stopped":
             state.record_call(run.fingerprint, _only_reads(run.tool), may_write(run.tool))

@@ -25,11 +25,13 @@ class CallPosition:
         number: The position.
         count: Number of calls.
         is_described: The reply only describes the call, in a longer text or in code; it runs only if the user wants it.
+        made_up: Names of arguments whose values stand nowhere: neither the user nor a result has said them.
     """
 
     number: int = 1
     count: int = 1
     is_described: bool = False
+    made_up: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

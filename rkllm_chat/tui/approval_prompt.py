@@ -42,7 +42,13 @@ class CallLine(NamedTuple):
     kind: Literal["plain", "warning", "added", "removed"] = "plain"
 
 
-def describe_call(tool: Tool, arguments: Mapping[str, Any], words: Words, folder: Path | None = None) -> list[CallLine]:
+def describe_call(
+    tool: Tool,
+    arguments: Mapping[str, Any],
+    words: Words,
+    folder: Path | None = None,
+    made_up: Sequence[str] = (),
+) -> list[CallLine]:
     """Return the lines that describe a call: server, tool, all arguments and warnings.
 
     A text that is to be written to a file that exists is shown as the change of that file. The lines of a text stand
@@ -54,6 +60,7 @@ def describe_call(tool: Tool, arguments: Mapping[str, Any], words: Words, folder
         arguments: Its arguments, shown in full.
         words: The user's language.
         folder: Paths outside of it are flagged; the current folder by default.
+        made_up: Names of arguments whose values nobody has said.
     """
     folder = folder or Path(find_working_folder())
     server = escape_line_visibly(tool.server)
@@ -78,6 +85,8 @@ def describe_call(tool: Tool, arguments: Mapping[str, Any], words: Words, folder
         names = truncate(escape_line_visibly(", ".join(arguments)), MAX_LINE_LENGTH)
         summaries.append(CallLine(f"  {words('question.arguments', count=len(arguments), names=names)}", "warning"))
     warnings = _find_warnings(tool, arguments, words, folder)
+    if made_up:
+        warnings.append(words("question.made_up", names=escape_line_visibly(", ".join(made_up))))
     return lines + [CallLine(f"  {line}", "warning") for line in warnings] + summaries
 
 
@@ -197,7 +206,8 @@ class TerminalFrontend(ABC):
                 place = words("question.position", number=position.number, count=position.count)
                 question = f"{place} {question}"
             keys = EDITED_KEYS if is_edited else CONSENT_KEYS
-            answer = await self.choose(describe_call(tool, shown, words), question, keys, "no")
+            made_up = [name for name in position.made_up if name in shown and shown[name] == arguments[name]]
+            answer = await self.choose(describe_call(tool, shown, words, made_up=made_up), question, keys, "no")
             match answer:
                 case "edit":
                     shown = await self._edit_arguments(tool, shown)

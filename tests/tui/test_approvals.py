@@ -67,6 +67,8 @@ def test_text_that_is_typed_at_a_question_is_no_answer(text: str, open_chat: Ope
 def test_edited_arguments_are_validated_shown_and_asked_about_again(open_chat: OpenChat) -> None:
     screen = open_chat(HARBOUR, call_text("write_log", text="hello"), "So.")
     ask(screen, "go")
+    made_up = "  ! made up by the model, nobody has said it: text"
+    assert made_up in screen.lines()
     screen.say("e", """Arguments as JSON (Ctrl+C goes back): {"text": "hello"}""")
     screen.type("\x03")
     screen.wait_for_end_of_line("stop:")
@@ -77,7 +79,9 @@ def test_edited_arguments_are_validated_shown_and_asked_about_again(open_chat: O
     edited = f'{CTRL_A}{CTRL_K}{{"text": "good bye"}}\ry'
     screen.say(edited, '  text = "good bye"', "Run write_log with these arguments?")
     screen.wait_for_rest(PAUSE_S)
-    assert not any("completed" in line for line in screen.lines()), "typed before the question was seen"
+    lines = screen.lines()
+    assert made_up not in lines[lines.index('  text = "good bye"') :], "the user has said what runs now"
+    assert not any("completed" in line for line in lines), "typed before the question was seen"
     screen.say("y", "[MCP: Tool 'write_log' completed]", "◆ So.")
     screen.wait_for_prompt()
     lines = screen.enter("/history 1", '{"text": "good bye"}')
