@@ -46,11 +46,11 @@ _GROUPS = {row.layout.opener for row in FORMATS.values() if row.layout.before an
 GROUPS = sorted(_GROUPS - {"", "[", "```tool_code"})
 
 
-def scan(form: str, reply: str) -> list[object]:
+def scan(format_name: str, reply: str) -> list[object]:
     """What is found in a reply, the same in whatever pieces it comes; neighbouring texts are one."""
     found = []
     for size in (1, 4, len(reply)):
-        scanner = make_scanner(form, (form,), TOOLS)
+        scanner = make_scanner(format_name, (format_name,), TOOLS)
         events: list[object] = []
         pieces = (scanner.feed(reply[at : at + size]) for at in range(0, len(reply), size))
         for event in [one for piece in (*pieces, scanner.close(True)) for one in piece]:
@@ -62,19 +62,19 @@ def scan(form: str, reply: str) -> list[object]:
     return [event for event in found[0] if not isinstance(event, Text) or event.text.strip()]
 
 
-@pytest.mark.parametrize(("form", "opener", "closer"), OPEN)
-def test_marks_hold_any_body(form: str, opener: str, closer: str) -> None:
+@pytest.mark.parametrize(("format_name", "opener", "closer"), OPEN)
+def test_marks_hold_any_body(format_name: str, opener: str, closer: str) -> None:
     for what, body in BODIES.items():
-        found = scan(form, f"{opener}{body}{closer}")
+        found = scan(format_name, f"{opener}{body}{closer}")
         calls = [(event.call.name, event.call.arguments) for event in found if isinstance(event, CallFound)]
         names = [(name.removeprefix("functions."), dict(arguments)) for name, arguments in calls]
         assert names == [("get_weather", {"city": "Oslo"})] and len(found) == 1, (what, found)
 
 
-@pytest.mark.parametrize(("form", "opener", "closer"), OPEN)
-def test_a_body_that_cannot_be_read_is_told_and_not_shown(form: str, opener: str, closer: str) -> None:
+@pytest.mark.parametrize(("format_name", "opener", "closer"), OPEN)
+def test_a_body_that_cannot_be_read_is_told_and_not_shown(format_name: str, opener: str, closer: str) -> None:
     for what, body in UNREADABLE.items():
-        (found,) = scan(form, f"{opener}{body}{closer}")
+        (found,) = scan(format_name, f"{opener}{body}{closer}")
         assert isinstance(found, CallUnreadable), what
 
 
@@ -86,7 +86,7 @@ def test_the_mark_of_a_group_is_known_to_every_model(opener: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("form", "reply", "kind"),
+    ("format_name", "reply", "kind"),
     [
         ("llama3", '<function=get_weather{"city": "Oslo"}</function>', CallFound),
         ("llama3", '<|python_tag|>get_weather.call(city="Oslo")', CallFound),
@@ -99,8 +99,8 @@ def test_the_mark_of_a_group_is_known_to_every_model(opener: str) -> None:
         ("hermes", FORMATS["deepseek"].render_call("get_weather", {"city": "Oslo"}), CallFound),
     ],
 )  # fmt: skip
-def test_a_damaged_head_of_a_call_is_read_or_told_and_leaves_no_text(form: str, reply: str, kind: type) -> None:
-    (found,) = scan(form, reply)
+def test_a_damaged_head_of_a_call_is_read_or_told_and_leaves_no_text(format_name: str, reply: str, kind: type) -> None:
+    (found,) = scan(format_name, reply)
     assert isinstance(found, kind)
     if isinstance(found, CallFound):
         assert (found.call.name, found.call.arguments) == ("get_weather", {"city": "Oslo"})

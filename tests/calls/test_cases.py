@@ -52,8 +52,8 @@ def test_events_do_not_depend_on_chunking_and_a_truncated_reply_has_no_other_cal
         assert found == calls_in(wanted)[: len(found)], case.text[:end]
 
 
-def scan_as(form: str, pieces: list[str]) -> list[object]:
-    scanner = Scanner(select_formats(form), is_known=TOOLS.__contains__)
+def scan_as(format_name: str, pieces: list[str]) -> list[object]:
+    scanner = Scanner(select_formats(format_name), is_known=TOOLS.__contains__)
     return [*(event for piece in pieces for event in scanner.feed(piece)), *scanner.close()]
 
 
@@ -63,35 +63,35 @@ def arguments_in(events: list[object]) -> list[dict[str, str]]:
     return [{name: str(value) for name, value in call.arguments.items()} for call in calls if call.name == "get_tide"]
 
 
-@pytest.mark.parametrize("form", REPLIES)
-def test_a_reply_of_each_family_gives_its_calls_text_and_thoughts_wherever_it_is_split(form: str) -> None:
-    row = REPLIES[form]
+@pytest.mark.parametrize("format_name", REPLIES)
+def test_a_reply_of_each_family_gives_its_calls_text_and_thoughts_wherever_it_is_split(format_name: str) -> None:
+    row = REPLIES[format_name]
     wanted = [{name: str(value) for name, value in arguments.items()} for arguments in row.calls]
-    for pieces in chunkings(row.first, random.Random(form)):
-        events = scan_as(form, pieces)
+    for pieces in chunkings(row.first, random.Random(format_name)):
+        events = scan_as(format_name, pieces)
         assert arguments_in(events) == wanted, pieces
         assert [event for event in events if isinstance(event, CallUnreadable)] == []
         assert "".join(event.text for event in events if isinstance(event, Text)).strip() == row.prose
         assert "".join(event.text for event in events if isinstance(event, Thought)).strip() == row.thought
 
 
-@pytest.mark.parametrize("form", REPLIES)
-def test_a_reply_of_each_family_that_is_cut_inside_a_value_is_truncated(form: str) -> None:
-    row = REPLIES[form]
-    whole = arguments_in(scan_as(form, [row.first]))
+@pytest.mark.parametrize("format_name", REPLIES)
+def test_a_reply_of_each_family_that_is_cut_inside_a_value_is_truncated(format_name: str) -> None:
+    row = REPLIES[format_name]
+    whole = arguments_in(scan_as(format_name, [row.first]))
     for index, arguments in enumerate(row.calls):
         end = row.first.index(arguments["harbour"]) + 3
-        *before, last = scan_as(form, [row.first[:end]])
+        *before, last = scan_as(format_name, [row.first[:end]])
         assert arguments_in(before) in (whole[:index], [])
         assert isinstance(last, CallUnreadable) and last.fault == "truncated"
 
 
-@pytest.mark.parametrize("form", FORMATS)
-def test_a_marker_in_prose_is_text(form: str) -> None:
-    row = FORMATS[form]
+@pytest.mark.parametrize("format_name", FORMATS)
+def test_a_marker_in_prose_is_text(format_name: str) -> None:
+    row = FORMATS[format_name]
     for marker in {*row.openers, *row.closers} - {*row.control_tokens}:
         text = f"It writes {marker} first."
-        assert comparable(scan_as(form, [text])) == [("Text", text)], marker
+        assert comparable(scan_as(format_name, [text])) == [("Text", text)], marker
 
 
 def test_the_cases_cover_every_format_and_fault() -> None:

@@ -46,9 +46,9 @@ def damage(text: str) -> Iterator[tuple[str, str, bool]]:
         yield f"cut in {token}", before + token[: len(token) // 2], False
 
 
-def run_calls(form: str, reply: str, is_complete: bool) -> list[tuple[str, dict[str, Any]]]:
+def run_calls(format_name: str, reply: str, is_complete: bool) -> list[tuple[str, dict[str, Any]]]:
     """The calls that a chat would run."""
-    scanner = make_scanner(form, (form,), TOOLS)
+    scanner = make_scanner(format_name, (format_name,), TOOLS)
     calls = [event.call for event in scanner.feed(reply) + scanner.close(is_complete) if isinstance(event, CallFound)]
     run = []
     for call in calls:
@@ -60,20 +60,20 @@ def run_calls(form: str, reply: str, is_complete: bool) -> list[tuple[str, dict[
     return run
 
 
-@pytest.mark.parametrize("form", FORMATS)
-def test_a_call_with_one_damaged_token_runs_as_it_was_meant_or_not_at_all(form: str) -> None:
+@pytest.mark.parametrize("format_name", FORMATS)
+def test_a_call_with_one_damaged_token_runs_as_it_was_meant_or_not_at_all(format_name: str) -> None:
     for call in CALLS:
-        whole = FORMATS[form].render_call(*call)
-        assert run_calls(form, whole, True) == [call]
+        whole = FORMATS[format_name].render_call(*call)
+        assert run_calls(format_name, whole, True) == [call]
         for what, reply, is_complete in damage(whole):
-            assert run_calls(form, reply, is_complete) in ([], [call]), what
+            assert run_calls(format_name, reply, is_complete) in ([], [call]), what
 
 
 FILE_CALL = ("write_file", {"path": "a.txt", "content": "hello"})
 
 
 @pytest.mark.parametrize(
-    ("form", "reply", "wanted"),
+    ("format_name", "reply", "wanted"),
     [
         ("glm4.5", "<tool_call>write_file<arg_key>path</arg_key></arg_key><arg_value>a.txt</arg_value>"
                    "<arg_key>content</arg_key><arg_value>hello</arg_value></tool_call>", FILE_CALL),
@@ -90,8 +90,8 @@ FILE_CALL = ("write_file", {"path": "a.txt", "content": "hello"})
                      '<param name="content">hello</param></param></function>', FILE_CALL),
     ],
 )  # fmt: skip
-def test_a_doubled_tag_is_dropped_with_a_note(form: str, reply: str, wanted: tuple[str, dict[str, Any]]) -> None:
-    scanner = make_scanner(form, (form,), TOOLS)
+def test_a_doubled_tag_is_dropped_with_a_note(format_name: str, reply: str, wanted: tuple[str, dict[str, Any]]) -> None:
+    scanner = make_scanner(format_name, (format_name,), TOOLS)
     (call,) = (event.call for event in scanner.feed(reply) + scanner.close(True) if isinstance(event, CallFound))
     assert (call.name, call.arguments, call.repairs) == (*wanted, ("doubled tag",))
 

@@ -95,12 +95,14 @@ INVALID_CALLS: list[tuple[str, str, str, dict[str, Any] | None]] = [
 ]
 
 
-def assert_corrected(form: str, bad: str, code: str, fault: str, example: dict[str, Any] | None) -> None:
+def assert_corrected(format_name: str, bad: str, code: str, fault: str, example: dict[str, Any] | None) -> None:
     """The model is told the fault in one line, and shown its own call as it should be written."""
     box = box_of()
-    chat = make_chat([bad, FORMATS[form].render_call("depth", {"at": "Husum"}), "Deep."], box, tool_format=form)
+    chat = make_chat(
+        [bad, FORMATS[format_name].render_call("depth", {"at": "Husum"}), "Deep."], box, tool_format=format_name
+    )
     events = take_turn(chat, "how deep?")
-    shown = FORMATS[form].example if example is None else FORMATS[form].render_call("depth", example)
+    shown = FORMATS[format_name].example if example is None else FORMATS[format_name].render_call("depth", example)
     first, _, rest = messages_about_calls(chat)[0].partition("\n")
     assert f" {code}. " in first and fault in first
     assert rest.endswith(f":\n{shown}")
@@ -116,9 +118,11 @@ def test_the_model_is_told_the_fault_and_shown_its_own_call(
     assert_corrected("json", bad, code, fault, example)
 
 
-@pytest.mark.parametrize("form", FORMATS)
-def test_the_example_is_written_in_the_form_that_the_model_is_asked_for(form: str) -> None:
-    assert_corrected(form, call_text("depth", metres="3"), "missing_argument", '"at"', {"at": "...", "metres": 3})
+@pytest.mark.parametrize("format_name", FORMATS)
+def test_the_example_is_written_in_the_form_that_the_model_is_asked_for(format_name: str) -> None:
+    assert_corrected(
+        format_name, call_text("depth", metres="3"), "missing_argument", '"at"', {"at": "...", "metres": 3}
+    )
 
 
 @pytest.mark.parametrize("code", language.list_languages())

@@ -41,52 +41,52 @@ NAMED_IN_TAGS = {"qwen3-coder", "glm4.5", "hy3", "seed-oss", "minimax-m3"}
 """Formats in which the name of a value is not quoted."""
 
 
-def can_be_shown(form: str, value: Any) -> bool:
+def can_be_shown(format_name: str, value: Any) -> bool:
     """Whether a form can hold a value: raw text cannot hold the tags around it."""
-    if form == "minimax-m3":
+    if format_name == "minimax-m3":
         return not isinstance(value, dict | list) and "]<]minimax[>[" not in as_text(value)
-    return form not in RAW or ("<" not in as_text(value) and not as_text(value).startswith("\r"))
+    return format_name not in RAW or ("<" not in as_text(value) and not as_text(value).startswith("\r"))
 
 
 @light
 @given(name=st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,40}", fullmatch=True), arguments=arguments_of_calls)
 @example(name="f", arguments={"null": None, "True": 1, "a": "\n", "b": "\nline", "c": "line\n", "d": "\n\nline\n\n"})
 def test_a_call_that_any_form_shows_is_read_back_without_a_repair(name: str, arguments: dict[str, Any]) -> None:
-    for form, row in FORMATS.items():
-        written = {key: value for key, value in arguments.items() if can_be_shown(form, value)}
-        if form in NAMED_IN_TAGS:
+    for format_name, row in FORMATS.items():
+        written = {key: value for key, value in arguments.items() if can_be_shown(format_name, value)}
+        if format_name in NAMED_IN_TAGS:
             written = {key: value for key, value in written.items() if not set(key) & set("<>\"'\n") and key[0] != "/"}
-        wanted = {key: as_text(value) for key, value in written.items()} if form in IN_TEXT else written
-        scanner = Scanner(select_formats(form), is_known=name.__eq__)
+        wanted = {key: as_text(value) for key, value in written.items()} if format_name in IN_TEXT else written
+        scanner = Scanner(select_formats(format_name), is_known=name.__eq__)
         events = scanner.feed(row.render_call(name, written)) + scanner.close()
-        assert events == [CallFound(ToolCall(name, wanted))], form
+        assert events == [CallFound(ToolCall(name, wanted))], format_name
 
 
-@pytest.mark.parametrize("form", FORMATS)
-def test_a_marker_inside_a_value_does_not_end_the_call(form: str) -> None:
-    row = FORMATS[form]
+@pytest.mark.parametrize("format_name", FORMATS)
+def test_a_marker_inside_a_value_does_not_end_the_call(format_name: str) -> None:
+    row = FORMATS[format_name]
     for marker in (*row.openers, *row.closers, *row.control_tokens, *row.result_openers):
         value = f"\"}}]) {marker} '{{["
-        if can_be_shown(form, value):
-            scanner = Scanner(select_formats(form), is_known="f".__eq__)
+        if can_be_shown(format_name, value):
+            scanner = Scanner(select_formats(format_name), is_known="f".__eq__)
             events = scanner.feed(row.render_call("f", {"a": value})) + scanner.close()
             assert events == [CallFound(ToolCall("f", {"a": value}))], marker
 
 
 def test_a_format_has_its_own_name_and_opens_what_it_shows() -> None:
-    for form, row in FORMATS.items():
+    for format_name, row in FORMATS.items():
         marks = (*row.openers, *row.control_tokens)
-        assert row.name == form
+        assert row.name == format_name
         assert row.unmarked_readers or (
             row.render_call("f", {"x": 1}).startswith(marks) and row.example.startswith(marks)
-        ), form
+        ), format_name
 
 
 def test_every_format_lists_a_tool_with_its_parameters_their_types_and_which_are_optional() -> None:
-    for form, row in FORMATS.items():
+    for format_name, row in FORMATS.items():
         listed = row.render_tool("get_weather", {"city": "string", "days?": "integer"})
-        assert re.search("get_weather.*city.*string.*days.*integer", listed, re.DOTALL), form
-        assert re.findall(r'(\w+)"?\?|(\w+) \(optional\)', listed) in ([("days", "")], [("", "integer")]), form
+        assert re.search("get_weather.*city.*string.*days.*integer", listed, re.DOTALL), format_name
+        assert re.findall(r'(\w+)"?\?|(\w+) \(optional\)', listed) in ([("days", "")], [("", "integer")]), format_name
 
 
 def test_calls_and_sketches_are_written_in_the_taught_forms_and_in_gemmas() -> None:

@@ -42,17 +42,17 @@ def chat_of(family: Family, replies: Sequence[str], **settings: Any) -> Conversa
 def asked_in(chat: Conversation) -> str:
     """The form that the system text of the newest prompt shows."""
     assert isinstance(chat.backend, ScriptedBackend)
-    (form,) = [name for name, row in FORMATS.items() if f"\n{row.example}\n" in chat.backend.prompts[-1][0].text]
-    return form
+    (format_name,) = [name for name, row in FORMATS.items() if f"\n{row.example}\n" in chat.backend.prompts[-1][0].text]
+    return format_name
 
 
 @pytest.mark.parametrize(
-    ("family", "set_to", "form"), [(IN_XML, "auto", "xml"), (IN_XML, "json", "json"), (IN_JSON, "xml", "xml")]
+    ("family", "set_to", "format_name"), [(IN_XML, "auto", "xml"), (IN_XML, "json", "json"), (IN_JSON, "xml", "xml")]
 )
-def test_a_model_is_asked_in_the_form_of_its_family_or_as_set(family: Family, set_to: str, form: str) -> None:
+def test_a_model_is_asked_in_the_form_of_its_family_or_as_set(family: Family, set_to: str, format_name: str) -> None:
     chat = chat_of(family, ["Hello."], tool_format=set_to)
     take_turn(chat, "hi")
-    assert (chat.call_format, asked_in(chat)) == (form, form)
+    assert (chat.call_format, asked_in(chat)) == (format_name, format_name)
 
 
 def test_another_model_in_the_same_chat_is_asked_in_its_own_form() -> None:

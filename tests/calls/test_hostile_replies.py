@@ -13,8 +13,8 @@ MOST_CPU_S = 1.25
 """It takes below a quarter of a second; work that looks back over the reply takes minutes."""
 OPENERS = {
     (wrapper.bodies[0].__qualname__, wrapper.is_open): opener
-    for form in select_formats()
-    for opener, wrapper in form.openers.items()
+    for call_format in select_formats()
+    for opener, wrapper in call_format.openers.items()
 }
 """One for each kind of body."""
 HOSTILE = (
@@ -34,7 +34,9 @@ HOSTILE = (
     "<function=a><parameter=b>x</function>",
     *OPENERS.values(),
 )
-OTHERS = dict.fromkeys(opener for form in select_formats() for opener in form.openers if opener not in HOSTILE)
+OTHERS = dict.fromkeys(
+    opener for call_format in select_formats() for opener in call_format.openers if opener not in HOSTILE
+)
 
 
 @pytest.mark.parametrize(

@@ -238,8 +238,8 @@ def test_control_tokens_are_broken_in_no_form_that_a_model_is_asked_for() -> Non
 
 
 def test_the_forms_that_are_read_begin_with_the_one_that_is_asked_for_and_have_json_and_xml() -> None:
-    assert [form.name for form in resolve_formats("xml", ())][:2] == ["xml", "json"]
-    understood = [form.name for form in resolve_formats("json", ("hermes", "json"))]
+    assert [call_format.name for call_format in resolve_formats("xml", ())][:2] == ["xml", "json"]
+    understood = [call_format.name for call_format in resolve_formats("json", ("hermes", "json"))]
     assert understood[:2] == ["json", "xml"] and len(set(understood)) == len(understood)
     assert resolve_formats("nonsense", ("rubbish",)) == resolve_formats("json", ())
 

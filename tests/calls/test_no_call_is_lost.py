@@ -64,13 +64,13 @@ def test_each_of_two_calls_is_run_offered_told_or_shown(family: str) -> None:
 @pytest.mark.parametrize("family", ["qwen2.5", "qwen3", "llama3"])
 @pytest.mark.parametrize("how", ["words", "a rule", "numbers", "a sentence behind"])
 def test_two_calls_in_prose_are_both_offered_or_both_run(family: str, how: str) -> None:
-    for form in ("bare", "fenced", "hermes"):
-        reply = JOINED[how].format(*(FORMS[form].format(city) for city in CITIES))
+    for format_name in ("bare", "fenced", "hermes"):
+        reply = JOINED[how].format(*(FORMS[format_name].format(city) for city in CITIES))
         oslo, bergen = (decided & {"run", "offered"} for decided in decide(family, reply).values())
-        assert oslo == bergen and oslo, (form, oslo, bergen)
+        assert oslo == bergen and oslo, (format_name, oslo, bergen)
 
 
 def test_two_calls_and_what_separates_them_run() -> None:
-    for form in ("bare", "hermes"):
-        reply = JOINED["semicolons"].format(*(FORMS[form].format(city) for city in CITIES))
-        assert all("run" in decided for decided in decide("qwen3", reply).values()), form
+    for format_name in ("bare", "hermes"):
+        reply = JOINED["semicolons"].format(*(FORMS[format_name].format(city) for city in CITIES))
+        assert all("run" in decided for decided in decide("qwen3", reply).values()), format_name

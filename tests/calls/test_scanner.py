@@ -30,7 +30,7 @@ from rkllm_chat.core.events import CallDescribed, CallFound, CallUnreadable, Tex
 from rkllm_chat.core.messages import ToolCall
 from stage import join_texts
 
-OPENERS = ["<think>", *(opener for form in select_formats("", COMMON_FORMATS) for opener in form.openers)]
+OPENERS = ["<think>", *(opener for call_format in select_formats("", COMMON_FORMATS) for opener in call_format.openers)]
 
 light = settings(max_examples=examples(80))
 
@@ -49,9 +49,9 @@ def scan(*pieces: str) -> list[ScannerEvent]:
     return join_texts([event for piece in pieces for event in scanner.feed(piece)] + scanner.close())
 
 
-def scan_as(form: str, reply: str) -> list[ScannerEvent]:
+def scan_as(format_name: str, reply: str) -> list[ScannerEvent]:
     """The events of a whole reply by a model that is asked for this form, and knows a tool `f`."""
-    scanner = Scanner(select_formats(form), is_known="f".__eq__)
+    scanner = Scanner(select_formats(format_name), is_known="f".__eq__)
     return scanner.feed(reply) + scanner.close()
 
 
@@ -294,11 +294,15 @@ def test_json_nested_too_deep_is_too_large() -> None:
     assert rest[-1] == FOUND
 
 
-@pytest.mark.parametrize("form", ["json", "xml", "qwen3-coder", "lfm2", "functiongemma", "mistral-args", "llama3"])
-def test_nothing_is_run_of_a_call_longer_than_the_limit_or_behind_it(form: str) -> None:
-    room = MAX_CALL_LENGTH if form != "lfm2" else MAX_LENGTH
-    assert scan_as(form, FORMATS[form].render_call("f", {"a": "x" * (room - 200)})) == [call("f", a="x" * (room - 200))]
-    (unreadable,) = scan_as(form, FORMATS[form].render_call("f", {"a": "x" * MAX_CALL_LENGTH}) + XML)
+@pytest.mark.parametrize(
+    "format_name", ["json", "xml", "qwen3-coder", "lfm2", "functiongemma", "mistral-args", "llama3"]
+)
+def test_nothing_is_run_of_a_call_longer_than_the_limit_or_behind_it(format_name: str) -> None:
+    room = MAX_CALL_LENGTH if format_name != "lfm2" else MAX_LENGTH
+    assert scan_as(format_name, FORMATS[format_name].render_call("f", {"a": "x" * (room - 200)})) == [
+        call("f", a="x" * (room - 200))
+    ]
+    (unreadable,) = scan_as(format_name, FORMATS[format_name].render_call("f", {"a": "x" * MAX_CALL_LENGTH}) + XML)
     assert isinstance(unreadable, CallUnreadable)
     assert unreadable.fault == "too_large" and str(MAX_CALL_LENGTH) in unreadable.detail
 
@@ -327,9 +331,9 @@ class CountingReader(Reader):
 DONE = object()
 
 
-@pytest.mark.parametrize("form", FORMATS)
-def test_each_character_of_a_long_call_is_read_a_bounded_number_of_times(form: str) -> None:
-    row = FORMATS[form]
+@pytest.mark.parametrize("format_name", FORMATS)
+def test_each_character_of_a_long_call_is_read_a_bounded_number_of_times(format_name: str) -> None:
+    row = FORMATS[format_name]
     for value in ('"', (row.closers or ("</parameter>",))[0][:-1], "`"):
         body = row.render_call("f", {"a": value * 300})
         for opener in filter(body.startswith, row.openers):
@@ -346,13 +350,13 @@ def test_each_character_of_a_long_call_is_read_a_bounded_number_of_times(form: s
             assert reader.retained <= 16 * len(body)
 
 
-@pytest.mark.parametrize("form", FORMATS)
-def test_a_long_argument_in_small_chunks_is_read_unchanged(form: str) -> None:
-    row, text = FORMATS[form], " ".join(f"word{number}" for number in range(3200))
+@pytest.mark.parametrize("format_name", FORMATS)
+def test_a_long_argument_in_small_chunks_is_read_unchanged(format_name: str) -> None:
+    row, text = FORMATS[format_name], " ".join(f"word{number}" for number in range(3200))
     reply = row.render_call("f", {"a": text})
-    whole = scan_as(form, reply)
+    whole = scan_as(format_name, reply)
     assert [event.call.arguments for event in whole if isinstance(event, CallFound)] == [{"a": text}]
-    scanner = Scanner(select_formats(form), is_known="f".__eq__)
+    scanner = Scanner(select_formats(format_name), is_known="f".__eq__)
     pieces = re.findall(r"(?s).{1,7}", reply)
     assert len(pieces) > 3 * 1024
     assert join_texts([event for piece in pieces for event in scanner.feed(piece)] + scanner.close()) == whole
@@ -425,36 +429,36 @@ def consists_of(reply: str, sources: Iterable[str]) -> bool:
     return len(reply) in ends
 
 
-def make_scanner(form: str, unmarked: bool = False) -> Scanner:
+def make_scanner(format_name: str, unmarked: bool = False) -> Scanner:
     """A scanner for a model that knows one tool; `unmarked` if it also writes calls without a marker."""
     offered = {TOOL: True} if unmarked else None
     return Scanner(
-        select_formats(form), is_known=TOOL.__eq__, headings=headings, writes_unmarked=unmarked, offered=offered
+        select_formats(format_name), is_known=TOOL.__eq__, headings=headings, writes_unmarked=unmarked, offered=offered
     )
 
 
-def scan_pieces(form: str, pieces: Iterable[str], unmarked: bool = False) -> list[ScannerEvent]:
-    scanner = make_scanner(form, unmarked)
+def scan_pieces(format_name: str, pieces: Iterable[str], unmarked: bool = False) -> list[ScannerEvent]:
+    scanner = make_scanner(format_name, unmarked)
     return join_texts([event for piece in pieces for event in scanner.feed(piece)] + scanner.close(unmarked))
 
 
 @light
-@given(form=families, reply=replies, cuts=st.lists(st.integers(0, 200), max_size=6), unmarked=st.booleans())
+@given(format_name=families, reply=replies, cuts=st.lists(st.integers(0, 200), max_size=6), unmarked=st.booleans())
 def test_any_reply_gives_the_same_events_in_whatever_pieces(
-    form: str, reply: str, cuts: list[int], unmarked: bool
+    format_name: str, reply: str, cuts: list[int], unmarked: bool
 ) -> None:
     edges = [0, *sorted(min(cut, len(reply)) for cut in cuts), len(reply)]
-    whole = scan_pieces(form, [reply], unmarked)
-    assert scan_pieces(form, (reply[start:end] for start, end in pairwise(edges)), unmarked) == whole
-    assert scan_pieces(form, reply, unmarked) == whole
+    whole = scan_pieces(format_name, [reply], unmarked)
+    assert scan_pieces(format_name, (reply[start:end] for start, end in pairwise(edges)), unmarked) == whole
+    assert scan_pieces(format_name, reply, unmarked) == whole
 
 
 @light
-@given(form=families, reply=replies, unmarked=st.booleans())
+@given(format_name=families, reply=replies, unmarked=st.booleans())
 def test_every_character_of_any_reply_is_shown_or_part_of_a_call_or_a_mark_or_invented(
-    form: str, reply: str, unmarked: bool
+    format_name: str, reply: str, unmarked: bool
 ) -> None:
-    scanner = make_scanner(form, unmarked)
+    scanner = make_scanner(format_name, unmarked)
     events = scanner.feed(reply) + scanner.close()
     described = {event.raw for event in events if isinstance(event, CallDescribed)}
     assert all(source in reply for source in described)
@@ -479,10 +483,10 @@ def test_every_character_of_any_reply_is_shown_or_part_of_a_call_or_a_mark_or_in
 
 
 @light
-@given(form=families, reply=replies, data=st.data())
-def test_a_call_in_any_reply_was_whole_where_it_is_found(form: str, reply: str, data: st.DataObject) -> None:
-    calls = [event for event in scan_pieces(form, [reply]) if isinstance(event, CallFound) and event.raw]
+@given(format_name=families, reply=replies, data=st.data())
+def test_a_call_in_any_reply_was_whole_where_it_is_found(format_name: str, reply: str, data: st.DataObject) -> None:
+    calls = [event for event in scan_pieces(format_name, [reply]) if isinstance(event, CallFound) and event.raw]
     for whole in calls:
         cut = data.draw(st.integers(0, max(len(whole.raw.rstrip()) - 1, 0)))
-        begun = [event for event in scan_pieces(form, [whole.raw[:cut]]) if isinstance(event, CallFound)]
+        begun = [event for event in scan_pieces(format_name, [whole.raw[:cut]]) if isinstance(event, CallFound)]
         assert all(one.call.arguments == whole.call.arguments or one != whole for one in begun)

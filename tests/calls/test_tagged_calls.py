@@ -37,25 +37,25 @@ HTML = [
 ]
 
 
-def scan(form: str, reply: str) -> list[CallFound | CallUnreadable]:
+def scan(format_name: str, reply: str) -> list[CallFound | CallUnreadable]:
     scanner = Scanner(
-        select_formats(form), PARAMETERS.__contains__, parameters_of=lambda name: PARAMETERS.get(name, ())
+        select_formats(format_name), PARAMETERS.__contains__, parameters_of=lambda name: PARAMETERS.get(name, ())
     )
     events = [*scanner.feed(reply), *scanner.close()]
     return [event for event in events if isinstance(event, CallFound | CallUnreadable)]
 
 
-def write(form: str, **arguments: str) -> str:
-    return FORMATS[form].render_call("write_file", arguments or FILE)
+def write(format_name: str, **arguments: str) -> str:
+    return FORMATS[format_name].render_call("write_file", arguments or FILE)
 
 
-def write_other(form: str) -> str:
-    return FORMATS[form].render_call("get_weather", {"location": "Oslo"})
+def write_other(format_name: str) -> str:
+    return FORMATS[format_name].render_call("get_weather", {"location": "Oslo"})
 
 
-def damage(form: str) -> dict[str, str]:
+def damage(format_name: str) -> dict[str, str]:
     """Replies with one damaged tag, by what was done to them."""
-    call, closer = write(form), CLOSERS[form]
+    call, closer = write(format_name), CLOSERS[format_name]
     first, rest = call.split(closer, 1)
     misspelt = closer.replace("par", "bar").replace("arg", "ark")
     until_last, end = call.rsplit(closer, 1)
@@ -64,58 +64,58 @@ def damage(form: str) -> dict[str, str]:
         "the first value has no end": first + rest,
         "the first value has a misspelt end": first + misspelt + rest,
         "two values have no end": call.replace(closer, "", 2),
-        "the last value has no end, and a call follows": f"{until_last}{end}\n{write_other(form)}",
-        "the call has no end, and a call follows": f"{without_end}\n{write_other(form)}",
-        "the last value and the call have no end, and a call follows": f"{until_last}\n{write_other(form)}",
+        "the last value has no end, and a call follows": f"{until_last}{end}\n{write_other(format_name)}",
+        "the call has no end, and a call follows": f"{without_end}\n{write_other(format_name)}",
+        "the last value and the call have no end, and a call follows": f"{until_last}\n{write_other(format_name)}",
     }
 
 
-@pytest.mark.parametrize("form", CLOSERS)
-def test_a_call_with_a_damaged_tag_never_runs_with_other_arguments(form: str) -> None:
+@pytest.mark.parametrize("format_name", CLOSERS)
+def test_a_call_with_a_damaged_tag_never_runs_with_other_arguments(format_name: str) -> None:
     intended = {"write_file": FILE, "get_weather": {"location": "Oslo"}}
-    for what, reply in damage(form).items():
-        for event in scan(form, reply):
+    for what, reply in damage(format_name).items():
+        for event in scan(format_name, reply):
             if isinstance(event, CallFound):
                 assert dict(event.call.arguments) == intended[event.call.name], (what, reply)
 
 
-@pytest.mark.parametrize("form", CLOSERS)
-def test_the_model_is_told_where_an_end_tag_is_missing(form: str) -> None:
-    (event, *_) = scan(form, damage(form)["the first value has no end"])
+@pytest.mark.parametrize("format_name", CLOSERS)
+def test_the_model_is_told_where_an_end_tag_is_missing(format_name: str) -> None:
+    (event, *_) = scan(format_name, damage(format_name)["the first value has no end"])
     assert isinstance(event, CallUnreadable) and event.fault == "bad_xml"
-    assert '"path"' in event.detail and CLOSERS[form] in event.detail
+    assert '"path"' in event.detail and CLOSERS[format_name] in event.detail
 
 
-def data(form: str) -> list[str]:
+def data(format_name: str) -> list[str]:
     """Values that look like markup: of others, of this format, and about this format."""
-    opening = write(form).split("a.txt")[0].replace("write_file", "your_tool")
+    opening = write(format_name).split("a.txt")[0].replace("write_file", "your_tool")
     return [
         *HTML,
-        f"Write it so:\n{write_other(form)}\nand nothing else.",
-        f"{write_other(form)}\n{write_other(form)}",
+        f"Write it so:\n{write_other(format_name)}\nand nothing else.",
+        f"{write_other(format_name)}\n{write_other(format_name)}",
         f"It begins with {opening} and so on.",
-        f"A value ends with {CLOSERS[form]} in this format.",
+        f"A value ends with {CLOSERS[format_name]} in this format.",
         "<content>\n<p>a</p></content></tool>\n",
         "<content>a</content></function>",
         "a < b <",
     ]
 
 
-@pytest.mark.parametrize("form", CLOSERS)
-def test_markup_in_a_value_is_data(form: str) -> None:
-    for text in data(form):
-        assert scan(form, write(form, path="notes.md", content=text)) == [
+@pytest.mark.parametrize("format_name", CLOSERS)
+def test_markup_in_a_value_is_data(format_name: str) -> None:
+    for text in data(format_name):
+        assert scan(format_name, write(format_name, path="notes.md", content=text)) == [
             CallFound(ToolCall("write_file", {"path": "notes.md", "content": text}))
         ], text
 
 
 def test_both_kinds_have_enough_cases() -> None:
-    assert sum(len(damage(form)) for form in CLOSERS) >= 60
-    assert sum(len(data(form)) for form in CLOSERS) >= 60
+    assert sum(len(damage(format_name)) for format_name in CLOSERS) >= 60
+    assert sum(len(data(format_name)) for format_name in CLOSERS) >= 60
 
 
 @pytest.mark.parametrize(
-    ("form", "reply", "arguments"),
+    ("format_name", "reply", "arguments"),
     [
         ("xml", '<tool_call name="write_file"/> Done.', {}),
         ("minimax-m2", '<minimax:tool_call>\n<invoke name="write_file"/>\n</minimax:tool_call>', {}),
@@ -123,8 +123,8 @@ def test_both_kinds_have_enough_cases() -> None:
                  "</｜DSML｜tool_calls>", {"path": "a"}),
     ],
 )  # fmt: skip
-def test_a_call_without_value_tags_is_a_call(form: str, reply: str, arguments: dict[str, str]) -> None:
-    assert scan(form, reply) == [CallFound(ToolCall("write_file", arguments))]
+def test_a_call_without_value_tags_is_a_call(format_name: str, reply: str, arguments: dict[str, str]) -> None:
+    assert scan(format_name, reply) == [CallFound(ToolCall("write_file", arguments))]
 
 
 def test_text_in_place_of_the_elements_of_minimax_is_told_to_the_model() -> None:

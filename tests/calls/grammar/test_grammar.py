@@ -31,8 +31,13 @@ FEW = settings(
     max_examples=12, deadline=None, derandomize=True, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
 )
 ASKED = {"xml", *(family.preferred_format for family in FAMILIES.values())}
-FORMS = [form if form in ASKED else pytest.param(form, marks=pytest.mark.slow) for form in sorted(GRAMMARS)]
-TAGGED_FORMS = [form for form in sorted(GRAMMARS) if isinstance(GRAMMARS[form].arguments, ArgumentTags)]
+FORMS = [
+    format_name if format_name in ASKED else pytest.param(format_name, marks=pytest.mark.slow)
+    for format_name in sorted(GRAMMARS)
+]
+TAGGED_FORMS = [
+    format_name for format_name in sorted(GRAMMARS) if isinstance(GRAMMARS[format_name].arguments, ArgumentTags)
+]
 
 
 @pytest.fixture(scope="module")
@@ -40,63 +45,73 @@ def matcher() -> Matcher:
     return Matcher()
 
 
-def grammar_of(schema: Schema, form: str, name: str = "do_it") -> CallGrammar:
-    found = build_call_grammar([Tool(name, schema=schema)], form)
+def grammar_of(schema: Schema, format_name: str, name: str = "do_it") -> CallGrammar:
+    found = build_call_grammar([Tool(name, schema=schema)], format_name)
     assert found
     return found
 
 
-def read_calls(form: str, text: str) -> list[CallFound]:
+def read_calls(format_name: str, text: str) -> list[CallFound]:
     """The calls that a text is; some readers pass on white space between the calls of a group."""
-    scanner = Scanner(select_formats(form))
+    scanner = Scanner(select_formats(format_name))
     events = scanner.feed(text) + scanner.close()
     found = [event for event in events if isinstance(event, CallFound) and not event.call.repairs]
     assert found == [event for event in events if not (isinstance(event, Text) and event.text.isspace())]
     return found
 
 
-def read_call(form: str, text: str) -> CallFound:
+def read_call(format_name: str, text: str) -> CallFound:
     """The one call that a text is."""
-    (found,) = read_calls(form, text)
+    (found,) = read_calls(format_name, text)
     return found
 
 
-def is_carried(form: str, name: str, arguments: dict[str, Any], schema: Schema) -> bool:
+def is_carried(format_name: str, name: str, arguments: dict[str, Any], schema: Schema) -> bool:
     """Whether a form can hold these arguments: in tags, a null beside a text is the text "null", and NUL is no text."""
-    written = FORMATS[form].render_call(name, arguments)
+    written = FORMATS[format_name].render_call(name, arguments)
     try:
         return (
             "\0" not in written
-            and validate_arguments(read_call(form, written).call.arguments, schema).arguments == arguments
+            and validate_arguments(read_call(format_name, written).call.arguments, schema).arguments == arguments
         )
     except ValidationError:
         return False
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("format_name", FORMS)
 @settings(FEW, max_examples=6)
 @given(data=st.data())
-def test_every_valid_call_that_is_shown_is_accepted(form: str, matcher: Matcher, data: st.DataObject) -> None:
+def test_every_valid_call_that_is_shown_is_accepted(format_name: str, matcher: Matcher, data: st.DataObject) -> None:
     schema = data.draw(tool_schemas())
     arguments = data.draw(values(schema))
     Draft202012Validator(schema).validate(arguments)
-    assume(is_carried(form, "do_it", arguments, schema))
-    grammar = grammar_of(schema, form)
-    written = FORMATS[form].render_call("do_it", arguments).removeprefix(grammar.trigger)
+    assume(is_carried(format_name, "do_it", arguments, schema))
+    grammar = grammar_of(schema, format_name)
+    written = FORMATS[format_name].render_call("do_it", arguments).removeprefix(grammar.trigger)
     assert matcher.read(grammar.rules, written) == written + "$"
 
 
 @pytest.mark.parametrize(
-    "form", ["json", *(pytest.param(form, marks=pytest.mark.slow) for form in sorted(GRAMMARS) if form != "json")]
+    "format_name",
+    [
+        "json",
+        *(
+            pytest.param(format_name, marks=pytest.mark.slow)
+            for format_name in sorted(GRAMMARS)
+            if format_name != "json"
+        ),
+    ],
 )
 @FEW
 @given(schema=tool_schemas(), seed=st.integers(0, 10**6))
-def test_every_accepted_text_is_a_valid_call(form: str, matcher: Matcher, schema: Schema, seed: int) -> None:
-    grammar = grammar_of(schema, form)
-    if written := matcher.walk(grammar.rules, Random(seed), "inner" if GRAMMARS[form].layout.instead else "call"):
-        for found in read_calls(form, grammar.trigger + written):
+def test_every_accepted_text_is_a_valid_call(format_name: str, matcher: Matcher, schema: Schema, seed: int) -> None:
+    grammar = grammar_of(schema, format_name)
+    if written := matcher.walk(
+        grammar.rules, Random(seed), "inner" if GRAMMARS[format_name].layout.instead else "call"
+    ):
+        for found in read_calls(format_name, grammar.trigger + written):
             arguments = found.call.arguments
-            if isinstance(GRAMMARS[form].arguments, ArgumentTags):
+            if isinstance(GRAMMARS[format_name].arguments, ArgumentTags):
                 arguments = validate_arguments(arguments, schema).arguments
             Draft202012Validator(schema).validate(arguments)
 
@@ -160,14 +175,14 @@ def test_a_grammar_accepts_the_values_of_its_schema(
     assert [value for value in rejected if is_taken(value)] == []
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_a_grammar_accepts_the_names_that_the_model_is_shown(form: str, matcher: Matcher) -> None:
+@pytest.mark.parametrize("format_name", FORMS)
+def test_a_grammar_accepts_the_names_that_the_model_is_shown(format_name: str, matcher: Matcher) -> None:
     tools = [Tool("get", server="a"), Tool("get", server="b"), Tool("get_time", server="b")]
-    grammar = build_call_grammar(tools, form)
+    grammar = build_call_grammar(tools, format_name)
     assert grammar
 
     def is_taken(name: str) -> bool:
-        written = FORMATS[form].render_call(name, {}).removeprefix(grammar.trigger)
+        written = FORMATS[format_name].render_call(name, {}).removeprefix(grammar.trigger)
         return matcher.read(grammar.rules, written) == written + "$"
 
     assert [name for name in ("a__get", "b__get", "get_time", "get", "b__get_time", "gets") if is_taken(name)] == [
@@ -228,14 +243,16 @@ PIECES = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("form", TAGGED_FORMS)
+@pytest.mark.parametrize("format_name", TAGGED_FORMS)
 @settings(FEW, max_examples=60)
 @given(pieces=st.lists(st.sampled_from(PIECES), max_size=9))
-def test_a_text_between_tags_that_is_accepted_is_read_back(form: str, matcher: Matcher, pieces: list[str]) -> None:
+def test_a_text_between_tags_that_is_accepted_is_read_back(
+    format_name: str, matcher: Matcher, pieces: list[str]
+) -> None:
     text = "".join(pieces)
-    grammar = grammar_of({"type": "object", "properties": {"code": {"type": "string"}}}, form)
-    written = FORMATS[form].render_call("do_it", {"code": text})
-    scanner = Scanner(select_formats(form))
+    grammar = grammar_of({"type": "object", "properties": {"code": {"type": "string"}}}, format_name)
+    written = FORMATS[format_name].render_call("do_it", {"code": text})
+    scanner = Scanner(select_formats(format_name))
     events = scanner.feed(written) + scanner.close()
     is_same = [isinstance(event, CallFound) and event.call.arguments == {"code": text} for event in events] == [True]
     is_taken = matcher.read(grammar.rules, written.removeprefix(grammar.trigger)).endswith("$")
@@ -248,7 +265,7 @@ RAW = ["\nab\n", "\na\nb\n", "\n<<x/\n", "\n\n\n\n\n", "\n日本<\n"]
 
 
 @pytest.mark.parametrize(
-    ("form", "schema", "taken", "rejected"),
+    ("format_name", "schema", "taken", "rejected"),
     [
         ("qwen3-coder", SHORT, RAW, ["ab", "\na\n", "\nabcdef\n", "\n<<x/ab\n", "\n\n\n"]),
         ("glm4.5", SHORT, RAW, ["ab", "\na\n", "\nabcdef\n"]),
@@ -264,20 +281,20 @@ RAW = ["\nab\n", "\na\nb\n", "\n<<x/\n", "\n\n\n\n\n", "\n日本<\n"]
     ids=str,
 )
 def test_a_grammar_of_tags_accepts_the_values_of_its_schema(
-    form: str, schema: Schema, taken: list[str], rejected: list[str], matcher: Matcher
+    format_name: str, schema: Schema, taken: list[str], rejected: list[str], matcher: Matcher
 ) -> None:
     tool = {"type": "object", "properties": {"v": schema}, "required": ["v"]}
-    grammar = grammar_of(tool, form, "f")
-    tags = GRAMMARS[form].arguments
+    grammar = grammar_of(tool, format_name, "f")
+    tags = GRAMMARS[format_name].arguments
     assert isinstance(tags, ArgumentTags)
-    before, after = FORMATS[form].render_call("f", {"v": "VALUE"}).replace("\nVALUE\n", "VALUE").split("VALUE")
+    before, after = FORMATS[format_name].render_call("f", {"v": "VALUE"}).replace("\nVALUE\n", "VALUE").split("VALUE")
 
     def is_taken(value: str) -> bool:
         written = f"{before}{value}{after}"
         is_accepted = matcher.read(grammar.rules, written.removeprefix(grammar.trigger)).endswith("$")
         if is_accepted:
             Draft202012Validator(tool).validate(
-                validate_arguments(read_call(form, written).call.arguments, tool).arguments
+                validate_arguments(read_call(format_name, written).call.arguments, tool).arguments
             )
         return is_accepted
 
@@ -285,10 +302,10 @@ def test_a_grammar_of_tags_accepts_the_values_of_its_schema(
     assert [value for value in rejected if is_taken(value)] == []
 
 
-@pytest.mark.parametrize("form", sorted({family.preferred_format for family in FAMILIES.values()}))
-def test_the_marker_of_a_form_that_a_family_is_asked_for_begins_its_grammar(form: str, matcher: Matcher) -> None:
-    grammar = grammar_of(MANY, form)
-    call = FORMATS[form].render_call("do_it", {"unit": "kelvin", "limits": [1, 2]})
+@pytest.mark.parametrize("format_name", sorted({family.preferred_format for family in FAMILIES.values()}))
+def test_the_marker_of_a_form_that_a_family_is_asked_for_begins_its_grammar(format_name: str, matcher: Matcher) -> None:
+    grammar = grammar_of(MANY, format_name)
+    call = FORMATS[format_name].render_call("do_it", {"unit": "kelvin", "limits": [1, 2]})
     detector = CallDetector(grammar)
     assert detector.feed(f"<think>I write {grammar.trigger}.</think>\n\nSure.\n") == ""
     found = [(detector.feed(char), call[end:]) for end, char in enumerate(call, 1)]
@@ -334,12 +351,14 @@ def test_names_that_a_schema_does_not_declare_are_words_in_functiongemma(matcher
     assert not any(map(is_taken, ("ab:1", "x:1,ab:null", "true:1", "9:1", '"x":1', "a-b:1")))
 
 
-@pytest.mark.parametrize("form", ["json", "qwen3-coder"])
-def test_one_hundred_tools_share_one_cached_grammar(form: str, matcher: Matcher) -> None:
+@pytest.mark.parametrize("format_name", ["json", "qwen3-coder"])
+def test_one_hundred_tools_share_one_cached_grammar(format_name: str, matcher: Matcher) -> None:
     tools = [Tool(f"tool_{number}", schema=MANY, server="s") for number in range(100)]
-    grammar = build_call_grammar(tools, form)
-    assert grammar and build_call_grammar(tools, form) is grammar
-    written = FORMATS[form].render_call("tool_77", {"unit": "kelvin", "limits": [1, 2]}).removeprefix(grammar.trigger)
+    grammar = build_call_grammar(tools, format_name)
+    assert grammar and build_call_grammar(tools, format_name) is grammar
+    written = (
+        FORMATS[format_name].render_call("tool_77", {"unit": "kelvin", "limits": [1, 2]}).removeprefix(grammar.trigger)
+    )
     assert matcher.read(grammar.rules, written) == written + "$"
 
 
@@ -391,7 +410,7 @@ BROKEN: list[Schema] = [
 ]
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_the_grammar_of_a_broken_schema_is_accepted_by_llguidance(form: str, matcher: Matcher) -> None:
+@pytest.mark.parametrize("format_name", FORMS)
+def test_the_grammar_of_a_broken_schema_is_accepted_by_llguidance(format_name: str, matcher: Matcher) -> None:
     for schema in BROKEN:
-        assert matcher.start(grammar_of(schema, form).rules, "call")
+        assert matcher.start(grammar_of(schema, format_name).rules, "call")

@@ -113,8 +113,8 @@ def test_choices_are_shown_whole_up_to_a_limit() -> None:
     assert len(shown) < 3 * MAX_ENUM_LENGTH and rest == f"… ({1000 - len(shown.split(' | '))} more)"
 
 
-def line(schema: Any, about: str = "", form: str = "json") -> str:
-    return render_tool("f", Tool("f", about, schema), FORMATS[form])
+def line(schema: Any, about: str = "", format_name: str = "json") -> str:
+    return render_tool("f", Tool("f", about, schema), FORMATS[format_name])
 
 
 def test_rules_for_all_arguments_stand_behind_the_call() -> None:
@@ -132,7 +132,7 @@ def test_notes_and_descriptions_are_shown_once() -> None:
     schema = {"properties": {"harbour": harbour, "day": day, "until": day}}
     call = '"harbour"?: string, "day"?: string (As YYYY-MM-DD), "until"?: string (as "day")'
     assert line(schema, "Tide at a harbour.") == f'- Tide at a harbour: {{"name": "f", "arguments": {{{call}}}}}'
-    signature = line({"properties": {"day": day}}, form="xml")
+    signature = line({"properties": {"day": day}}, format_name="xml")
     assert (
         signature
         == '- <tool_call name="f"><argument name="day">string (As YYYY-MM-DD) (optional)</argument></tool_call>'
