@@ -40,7 +40,7 @@ from .files import (
     parse_servers,
     read_text,
 )
-from .foreign_entries import ROOTS
+from .foreign_entries import ROOTS, find_outer_switch
 from .foreign_switches import list_switches, means_on
 from .servers import (
     BOARD_SERVER,
@@ -136,7 +136,7 @@ def _add_to_toml(text: str, entry: Mapping[str, Any]) -> str:
 
 def _add_to_json(text: str, entry: Mapping[str, Any], path: Path) -> str:
     text = text or '{\n  "mcpServers": {}\n}\n'
-    if not json.loads(blank_comments(text)):
+    if not _parse_json(text, path):
         text = add_json_member(text, (), "mcpServers", {})
     values = {_JSON_KEYS.get(key, key): value for key, value in entry.items() if key != "name"}
     return add_json_member(text, _find_root(text, path), str(entry["name"]), values)
@@ -155,6 +155,8 @@ def remove_server(name: str, path: Path, environment: Mapping[str, str] = os.env
     with _naming(problem, f'Remove "{name}" by hand.', path), edit_config(path, environment) as edit:
         text = read_edited(edit, path)
         place = _find_place(name, text, path, origin)
+        if isinstance(place, tuple):
+            _parse_json(text, path)
         new = remove_json_member(text, place) if isinstance(place, tuple) else remove_toml_entry(text, _index_of(place))
         left = [document for document in _read_all(path, text, origin) if name not in _names_of(document)]
         edit.write(_check_text(path, new, origin, lambda servers: [*servers] == left).encode())
@@ -179,11 +181,13 @@ def set_enabled(name: str, is_enabled: bool, path: Path, environment: Mapping[st
         text = read_edited(edit, path)
         place = _find_place(name, text, path, origin)
         if isinstance(place, tuple):
-            entry = _find_entry(text, place)
+            entry = _find_entry(text, place, path)
             new = text
             for key in list_switches(entry) or ["disabled"]:
                 new = set_json_member(new, (*place, key), is_enabled is means_on(key))
             found = _find_configured(name, new, path, origin) if is_enabled else None
+            if isinstance(found, ServerConfig) and (reason := find_outer_switch(found.not_obeyed)):
+                raise ConfigError(f"it is {reason}.", "Switch it on there.", path=str(path))
             if isinstance(found, ServerConfig) and found.kept_off:  # the user says that they may be ignored
                 ignored = [*found.ignored_keys, *found.kept_off]
                 new = set_json_member(new, (*place, "ignored_keys"), ignored)
@@ -298,6 +302,7 @@ def _check_editable(path: Path) -> None:
 
 def _find_root(text: str, path: Path) -> tuple[str, ...]:
     """Return the keys of the object of servers in a JSON file. Raises ConfigError if there is none."""
+    _parse_json(text, path)
     plain = blank_comments(text)
     for root in ROOTS:
         if (member := find_member(plain, root)) and plain[member.value_start] == "{":
@@ -305,8 +310,16 @@ def _find_root(text: str, path: Path) -> tuple[str, ...]:
     raise ConfigError(f'{path}: no "mcpServers" object.', path=str(path))
 
 
-def _find_entry(text: str, keys: tuple[str, ...]) -> Mapping[str, Any]:
-    entry = json.loads(blank_comments(text))
+def _parse_json(text: str, path: Path) -> Any:
+    """Return the content of a JSON file, which may have comments. Raises ConfigError for JSON5."""
+    try:
+        return json.loads(blank_comments(text))
+    except json.JSONDecodeError:  # what is no JSON5 either was refused when the file was read
+        raise ConfigError("JSON5 cannot be edited here.", path=str(path)) from None
+
+
+def _find_entry(text: str, keys: tuple[str, ...], path: Path) -> Mapping[str, Any]:
+    entry = _parse_json(text, path)
     for key in keys:
         entry = entry[key]
     return entry if isinstance(entry, dict) else {}

@@ -32,6 +32,8 @@ _SHARED_FILE = ".mcp.json"
 _FOLDER_FILES = (".claude/mcp.json", _SHARED_FILE, "mcp.json", "mcp_servers.json", "mcp_config.toml")
 FOREIGN_SUFFIXES = (".json", ".jsonc", ".json5", *YAML_SUFFIXES)
 """Suffixes of files in the forms of other programs."""
+_SETTINGS_FILES = ("settings.json", "settings.local.json")
+"""Files of Claude Code that say which servers of a .mcp.json are off, in .claude of the home and of the project."""
 CONFIG_VARIABLE = "RKLLM_CHAT_CONFIG"
 TRUST_VARIABLE = "RKLLM_CHAT_TRUST_PROJECT"
 """If set, project files of every directory are treated as the user's own; for dedicated build machines."""
@@ -129,12 +131,32 @@ def parse_servers(
     text = text.removeprefix("\ufeff")
     unusable: list[SkippedServer] | None = None if skipped is None else []
     if path.endswith(FOREIGN_SUFFIXES):
-        servers = read_json_servers(text, path, origin, unusable)
+        servers = read_json_servers(text, path, origin, unusable, read_settings_beside(path))
     else:
         servers = read_toml_servers(read_toml_tables(text, path), path, origin, unusable)
     if skipped is not None and unusable:
         skipped += locate_skipped(unusable, text)
     return servers
+
+
+def find_settings_beside(path: str) -> list[str]:
+    """Return the paths of Claude Code's settings that hold for a .mcp.json, farthest first."""
+    if os.path.basename(path) != _SHARED_FILE:
+        return []
+    folders = (os.path.expanduser("~/.claude"), os.path.join(os.path.dirname(path), ".claude"))
+    places = dict.fromkeys(os.path.join(folder, name) for folder in folders for name in _SETTINGS_FILES)
+    return [*filter(os.path.isfile, places)]
+
+
+def read_settings_beside(path: str) -> dict[str, str]:
+    """Return the texts of these settings by their paths; "" for one that cannot be read."""
+    settings: dict[str, str] = {}
+    for place in find_settings_beside(path):
+        try:
+            settings[place] = read_text(place)
+        except ConfigError:
+            settings[place] = ""
+    return settings
 
 
 def find_config_files(named: str = "", environment: Mapping[str, str] = os.environ) -> list[tuple[str, Origin]]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -120,6 +120,7 @@ _OPENCODE_VARIABLE = re.compile(r"(?<!\$)\{((?:env|file):[^{}]*)\}")
 _BARE_VARIABLE = re.compile(r"\$([A-Z_][A-Z0-9_]*)(?=$|/)")
 _UNKNOWN_VARIABLES = ("file", "command", "config", "cmd", "user_config", "extensionInstallFolder", "secret")
 _MAX_SHOWN = 200
+_OUTER_SWITCH = "switched off in "
 
 
 class Translation(NamedTuple):
@@ -147,6 +148,7 @@ class ForeignFile(NamedTuple):
         is_list: The entries are a list.
         unused: Tools that the file leaves out elsewhere, by server.
         unknown: Places of what names a server elsewhere and sounds like a restriction, by server.
+        disabled_by: Servers that another file switches off -> its path.
     """
 
     place: str
@@ -156,6 +158,7 @@ class ForeignFile(NamedTuple):
     is_list: bool = False
     unused: Mapping[str, list[str]] = {}
     unknown: Mapping[str, list[str]] = {}
+    disabled_by: Mapping[str, str] = {}
 
     def place_of(self, name: str) -> str:
         """Return the place of an entry."""
@@ -209,6 +212,31 @@ def _add_beside(file: ForeignFile, root: Mapping[str, Any], entries: Any) -> For
     """Add what a file says about its servers outside of their entries."""
     beside = read_beside(root, file.entries, entries)
     return file._replace(disabled=frozenset(beside.disabled), unused=beside.unused, unknown=beside.unknown)
+
+
+def add_settings(file: ForeignFile, path: str, settings: Any) -> ForeignFile:
+    """Add what a program's own settings say about the servers of another file of it.
+
+    Args:
+        file: The servers.
+        path: Path of the settings.
+        settings: Their content; None if they cannot be read: they may switch off any of the servers.
+    """
+    if not isinstance(settings, dict):
+        return file._replace(unknown={name: [*file.unknown.get(name, ()), path] for name in file.entries})
+    beside = read_beside(settings, file.entries, file.entries)
+    merged = {name: [*file.unused.get(name, ()), *beside.unused.get(name, ())] for name in file.entries}
+    places = {name: [f"{path}: {place}" for place in found] for name, found in beside.unknown.items()}
+    return file._replace(
+        unused=merged,
+        unknown={name: [*file.unknown.get(name, ()), *places.get(name, ())] for name in file.entries},
+        disabled_by={**file.disabled_by, **dict.fromkeys(beside.disabled, path)},
+    )
+
+
+def find_outer_switch(remarks: Iterable[str]) -> str:
+    """Return the remark that another file switches a server off; "" if there is none."""
+    return next((remark for remark in remarks if remark.startswith(_OUTER_SWITCH)), "")
 
 
 def _inherit_variables(entry: Any) -> Any:
@@ -288,7 +316,8 @@ def translate_entry(name: str, entry: Any, file: ForeignFile, source: str) -> Tr
     _translate_login(table, entry, source, place)
     _check_typo(table, entry, source, name)
     table = _translate_variables(table, file.inputs, source, place)
-    return Translation(table, (*not_obeyed, *_list_remarks(table, entry)), tuple(kept_off))
+    outer = [f"{_OUTER_SWITCH}{file.disabled_by[name]}"] if name in file.disabled_by else []
+    return Translation(table, (*not_obeyed, *outer, *_list_remarks(table, entry)), tuple(kept_off))
 
 
 def _find_key(key: str, value: Any) -> str:
@@ -451,7 +480,7 @@ def _translate_switches(
         if fold_key(key) in _SWITCHES and value is not None and read_switch(value) is None:
             raise ConfigError(f"{source}: {place}.{key} must be true or false.", path=source)
     switches = read_switches(entry)
-    if name in file.disabled:
+    if name in file.disabled or name in file.disabled_by:
         table["enabled"] = False
     elif switches.is_on is not None:
         table["enabled"] = switches.is_on

@@ -10,8 +10,17 @@ from typing import Any
 
 from ..core.errors import ConfigError, UsageError
 from ..core.user_paths import expand_home
+from .files import read_settings_beside
 from .foreign_entries import ForeignFile, find_entries, find_listed_entries
-from .servers import ServerConfig, SkippedServer, decode_entries, load_document, load_toml, locate_skipped
+from .servers import (
+    ServerConfig,
+    SkippedServer,
+    apply_settings,
+    decode_entries,
+    load_document,
+    load_toml,
+    locate_skipped,
+)
 from .value_checks import RepeatedKeys
 
 _CODE = (".config/Code/User", "Library/Application Support/Code/User")
@@ -87,6 +96,7 @@ def read_foreign_servers(
     skipped: list[SkippedServer] = []
     for path in existing:
         file, text = _read_file(path)
+        file = apply_settings(file, read_settings_beside(str(path)))
         unusable: list[SkippedServer] = []
         if isinstance(file.entries, RepeatedKeys):
             text_error = f'{path}: the key "{file.entries.repeated}" occurs twice in one object.'

@@ -71,7 +71,8 @@ def list_config_paths(environment: Mapping[str, str]) -> list[Path]:
 
 def read_modification_times(named: str = "", environment: Mapping[str, str] = os.environ) -> dict[str, int]:
     """Return the files that `load_settings` reads with their modification times in nanoseconds."""
-    paths = [path for path, _ in files.find_config_files(named, environment) if Path(path).is_file()]
+    found = [path for path, _ in files.find_config_files(named, environment) if Path(path).is_file()]
+    paths = [*found, *(place for path in found for place in files.find_settings_beside(path))]
     return {path: Path(path).stat().st_mtime_ns for path in paths}
 
 
@@ -81,8 +82,10 @@ def read_settings(path: Path, environment: Mapping[str, str], origin: Origin = O
     Raises:
         ConfigError: The file is missing, unreadable or invalid.
     """
-    read = read_json if path.suffix in files.FOREIGN_SUFFIXES else read_toml
-    return read(files.read_text(str(path)), str(path), environment, origin, skips=True)
+    name, text = str(path), files.read_text(str(path))
+    if path.suffix in files.FOREIGN_SUFFIXES:
+        return read_json(text, name, environment, origin, skips=True, beside=files.read_settings_beside(name))
+    return read_toml(text, name, environment, origin, skips=True)
 
 
 def state_folder(environment: Mapping[str, str] = os.environ) -> Path:

@@ -11,13 +11,21 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, Literal
 
 from ..core.errors import ConfigError, ServerNotFoundError
 from ..core.programs import PACKAGE_RUNNERS, PROGRAM_NAME
 from ..core.records import field, fields, record, replace
 from ..core.strict_json import build_object as build_unique_object
-from .foreign_entries import ForeignFile, Translation, find_entries, find_listed_entries, translate_entry
+from .foreign_entries import (
+    ForeignFile,
+    Translation,
+    add_settings,
+    find_entries,
+    find_listed_entries,
+    translate_entry,
+)
 from .oauth import OAuth, find_oauth_error
 from .trust_rules import Decision, Origin, decide, inherits
 from .value_checks import (
@@ -245,12 +253,17 @@ def read_toml_servers(
 
 
 def read_json_servers(
-    text: str, source: str, origin: Origin = Origin.USER, skipped: list[SkippedServer] | None = None
+    text: str,
+    source: str,
+    origin: Origin = Origin.USER,
+    skipped: list[SkippedServer] | None = None,
+    settings: Mapping[str, str] = {},
 ) -> list[ServerConfig]:
     """Decode the servers of a JSON or YAML file of any program, with the root key mcpServers or another of ROOTS.
 
     JSON may have comments and trailing commas. Arguments and errors are those of `read_toml_servers`; a file that
     other programs write may also be meant for something else, and is then skipped as a whole.
+    `settings` are the texts of settings that say which of the servers are off, by their paths.
     """
     check_size(text, source)
     build = build_unique_object if skipped is None else build_object
@@ -260,7 +273,9 @@ def read_json_servers(
     may_be_bare = origin not in (Origin.PROJECT, Origin.OTHER_PROGRAM)
     file = find_entries(root, may_be_bare) if isinstance(root, dict) else find_listed_entries(root)
     if file is None:
-        hint = 'Try {"mcpServers": {"name": {"command": "..."}}}.'
+        hint = (
+            'Try {"mcpServers": {"name": {"command": "..."}}}. rkllm-chat mcp import lists the files that have servers.'
+        )
         error = ConfigError(f'{source}: no "mcpServers" object.', hint, path=source)
         if skipped is None or origin not in (Origin.PROJECT, Origin.OTHER_PROGRAM):
             raise error
@@ -270,7 +285,17 @@ def read_json_servers(
         if isinstance(table, RepeatedKeys):
             text = f'{source}: the key "{table.repeated}" occurs twice in one object.'
             raise ConfigError(text, "The file was not used.", path=source)
-    return decode_entries(file, source, origin, skipped)
+    return decode_entries(apply_settings(file, settings), source, origin, skipped)
+
+
+def apply_settings(file: ForeignFile, settings: Mapping[str, str]) -> ForeignFile:
+    """Return the servers of a file without what settings take from them; these are texts by their paths."""
+    for path, content in settings.items():
+        try:
+            file = add_settings(file, path, load_json(content))
+        except ValueError:
+            file = add_settings(file, path, None)
+    return file
 
 
 def decode_entries(
@@ -295,18 +320,17 @@ def load_document(
 
 
 def load_json(text: str, build: Callable[[list[tuple[str, Any]]], dict[str, Any]] = build_object) -> Any:
-    """Parse JSON that may have comments and trailing commas, with `build` for its objects."""
+    """Parse JSON that may have comments, trailing commas and what JSON5 quotes otherwise, with `build` for objects."""
     try:
         return json.loads(text, object_pairs_hook=build)
     except json.JSONDecodeError as error:
-        from .source_text import blank_comments  # 2 ms, which plain JSON need not spend
+        from .source_text import blank_comments, write_as_json  # 2 ms, which plain JSON need not spend
 
-        plain = blank_comments(text)
-        if plain == text:
-            raise
         try:
-            return json.loads(plain, object_pairs_hook=build)
+            return json.loads(blank_comments(text), object_pairs_hook=build)
         except json.JSONDecodeError as second:
+            with suppress(json.JSONDecodeError):
+                return json.loads(write_as_json(text), object_pairs_hook=build)
             raise (second if second.pos >= error.pos else error) from None
 
 

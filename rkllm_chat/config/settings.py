@@ -293,14 +293,19 @@ def _join_urls(chat: Any) -> Any:
 
 
 def read_json(
-    text: str, source: str, environment: Mapping[str, str], origin: Origin = Origin.USER, skips: bool = False
+    text: str,
+    source: str,
+    environment: Mapping[str, str],
+    origin: Origin = Origin.USER,
+    skips: bool = False,
+    beside: Mapping[str, str] = {},
 ) -> Settings:
     """Parse the servers of a JSON file with the root key mcpServers.
 
-    Arguments and errors are those of `read_toml`.
+    Arguments and errors are those of `read_toml`; `beside` are the `settings` of `read_json_servers`.
     """
     skipped: list[SkippedServer] | None = [] if skips else None
-    servers = read_json_servers(text, source, origin, skipped)
+    servers = read_json_servers(text, source, origin, skipped, beside)
     return _add_servers(Settings(), servers, skipped, text, environment)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import NamedTuple
 
 from .foreign_entries import ROOTS
@@ -16,6 +17,11 @@ from .value_checks import VALUE_OR_COMMENT
 _JSON_STRING = r'"(?:\\.|[^"\\])*"?'
 _COMMENT = re.compile(rf"{_JSON_STRING}|//[^\r\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 _TRAILING_COMMA = re.compile(rf"{_JSON_STRING}|,(?=\s*[}}\]])", re.DOTALL)
+_JSON5 = re.compile(
+    rf"{_JSON_STRING}|(?P<text>'(?:\\.|[^'\\\n])*')|(?P<comment>//[^\r\n]*|/\*.*?(?:\*/|\Z))"
+    r"|(?P<name>[A-Za-z_$][\w$]*)(?=\s*:)",
+    re.DOTALL,
+)
 _BLANK = re.compile(r"[^\n]")
 _SPACE = re.compile(r"\s*")
 _TOML_VALUE = re.compile(VALUE_OR_COMMENT, re.DOTALL | re.VERBOSE)
@@ -47,6 +53,25 @@ def blank_comments(text: str, keeps_commas: bool = False) -> str:
     """
     plain = _COMMENT.sub(_blank_unless_text, text.replace("\ufeff", " ", 1) if text[:1] == "\ufeff" else text)
     return plain if keeps_commas else _TRAILING_COMMA.sub(_blank_unless_text, plain)
+
+
+def write_as_json(text: str) -> str:
+    """Return JSON5 as JSON: comments and trailing commas removed, names and texts in double quotes.
+
+    What else JSON5 has, such as hexadecimal numbers, stays as it is. Positions change.
+    """
+    return _TRAILING_COMMA.sub(_blank_unless_text, _JSON5.sub(_quote, text.removeprefix("\ufeff")))
+
+
+def _quote(match: re.Match[str]) -> str:
+    if match["name"]:
+        return f'"{match[0]}"'
+    if match["comment"]:
+        return " "
+    if match["text"]:
+        body = re.sub(r"\\.|\"", lambda one: {"\\'": "'", '"': '\\"'}.get(one[0], one[0]), match[0][1:-1])
+        return f'"{body}"'
+    return match[0]
 
 
 def list_comments(text: str) -> list[str]:
@@ -143,8 +168,9 @@ def find_line(text: str, place: str) -> int:
     plain = blank_comments(text)
     for root in ROOTS:
         prefix = ".".join(root) + "."
-        if place.startswith(prefix) and (member := find_member(plain, (*root, place.removeprefix(prefix)))):
-            return _line_at(text, member.start)
+        with suppress(json.JSONDecodeError):  # JSON5
+            if place.startswith(prefix) and (member := find_member(plain, (*root, place.removeprefix(prefix)))):
+                return _line_at(text, member.start)
     return 0
 
 

@@ -86,8 +86,9 @@ def test_a_server_is_taken_out_and_the_rest_stays(name: str, left: str, tmp_path
         ("four", THREE, "mcp_config.toml"),
         ("one", 'servers = [{name = "one", command = "one-server"}]\n', "mcp_config.toml"),
         ("two", '{"mcpServers": {"one": {"command": "one-server"}}}', "mcp.json"),
+        ("one", "{mcpServers: {one: {command: 'one-server'}}}", "mcp.json"),
     ],
-    ids=["unknown", "an inline table", "unknown in JSON"],
+    ids=["unknown", "an inline table", "unknown in JSON", "JSON5"],
 )
 def test_what_cannot_be_taken_out_is_left_as_it_is(name: str, text: str, file: str, tmp_path: Path) -> None:
     path = tmp_path / file
@@ -340,7 +341,7 @@ def test_a_comment_above_the_next_entry_stays_and_subtables_go(tmp_path: Path) -
     assert left == text[: text.index('[[servers]]\nname = "two"')] + text[text.index("# the third") :]
 
 
-@pytest.mark.parametrize("text", ["{", '{"mcpServers": []}', '{"theme": 1}'])
+@pytest.mark.parametrize("text", ["{", '{"mcpServers": []}', '{"theme": 1}', "{mcpServers: {a: {command: 'x'}}}"])
 def test_a_file_that_cannot_be_read_is_not_written(text: str, tmp_path: Path) -> None:
     path = tmp_path / "c.json"
     path.write_text(text, encoding="utf-8")

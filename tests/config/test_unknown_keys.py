@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from rkllm_chat.config.files import find_servers
 from rkllm_chat.config.loader import load_settings
 from rkllm_chat.config.settings import ServerConfig
 
@@ -138,6 +139,49 @@ def test_the_user_can_use_a_server_in_spite_of_what_is_not_understood(
     program("mcp", "disable", "a", *options)
     program("mcp", "import", "given.json", "--yes")
     assert not json.loads(program("list-servers").stdout)["result"][0]["enabled"]
+
+
+SETTINGS = {
+    "disabled": ({"disabledMcpjsonServers": ["a"]}, OFF, "switched off in {path}"),
+    "others enabled": ({"enabledMcpjsonServers": ["b"]}, OFF, "switched off in {path}"),
+    "a tool denied": ({"permissions": {"deny": ["mcp__a__rm", "Read(.env)"], "defaultMode": "plan"}}, WITHOUT, ""),
+    "nothing about servers": ({"model": "x", "hooks": {"Stop": []}, "enableAllProjectMcpServers": True}, {}, ""),
+    "unreadable": ("{", OFF, "{path} (not understood, may be a restriction"),
+}
+
+
+@pytest.mark.parametrize("place", [".claude/settings.json", ".claude/settings.local.json", "~/.claude/settings.json"])
+@pytest.mark.parametrize("name", SETTINGS)
+def test_settings_of_claude_code_hold_for_its_project_file(
+    name: str, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings, values, named = SETTINGS[name]
+    home, project = tmp_path / "home", tmp_path / "project"
+    path = (home if place.startswith("~") else project) / place.removeprefix("~/")
+    path.parent.mkdir(parents=True)
+    path.write_text(settings if isinstance(settings, str) else json.dumps(settings), encoding="utf-8")
+    project.mkdir(exist_ok=True)
+    (project / ".mcp.json").write_text(json.dumps(beside()), encoding="utf-8")
+    monkeypatch.chdir(project)
+    monkeypatch.setenv("HOME", str(home))
+    environment = {"HOME": str(home)}
+    one_shot, chat = find_servers(environment=environment).servers.values(), load_settings("", environment).servers
+    for server in (next(one for one in servers if one.name == "a") for servers in (one_shot, chat)):
+        assert {"enabled": server.enabled, "tools_deny": server.tools_deny} == {
+            "enabled": True, "tools_deny": (), **values
+        }  # fmt: skip
+        said = "; ".join(server.not_obeyed)
+        shown = str(path) if place.startswith("~") else place
+        assert named.format(path=shown) in said and bool(named) is bool(said), said
+
+
+def test_a_server_that_claude_code_switches_off_is_enabled_there(program: Run, folder: Path) -> None:
+    (folder / ".claude").mkdir()
+    (folder / ".claude/settings.local.json").write_text('{"disabledMcpjsonServers": ["a"]}', encoding="utf-8")
+    (folder / ".mcp.json").write_text(json.dumps(beside()), encoding="utf-8")
+    said = program("mcp", "enable", "a", code=3).stderr
+    assert "it is switched off in .claude/settings.local.json. Switch it on there." in said
+    assert json.loads((folder / ".mcp.json").read_text(encoding="utf-8")) == beside()
 
 
 @pytest.mark.parametrize(
