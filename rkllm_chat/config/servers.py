@@ -273,9 +273,7 @@ def read_json_servers(
     may_be_bare = origin not in (Origin.PROJECT, Origin.OTHER_PROGRAM)
     file = find_entries(root, may_be_bare) if isinstance(root, dict) else find_listed_entries(root)
     if file is None:
-        hint = (
-            'Try {"mcpServers": {"name": {"command": "..."}}}. rkllm-chat mcp import lists the files that have servers.'
-        )
+        hint = 'Try {"mcpServers": {"name": {"command": "..."}}}. rkllm-chat mcp import lists files that have servers.'
         error = ConfigError(f'{source}: no "mcpServers" object.', hint, path=source)
         if skipped is None or origin not in (Origin.PROJECT, Origin.OTHER_PROGRAM):
             raise error

@@ -141,7 +141,7 @@ def test_the_user_can_use_a_server_in_spite_of_what_is_not_understood(
     assert not json.loads(program("list-servers").stdout)["result"][0]["enabled"]
 
 
-SETTINGS = {
+SETTINGS: dict[str, tuple[Any, dict[str, Any], str]] = {
     "disabled": ({"disabledMcpjsonServers": ["a"]}, OFF, "switched off in {path}"),
     "others enabled": ({"enabledMcpjsonServers": ["b"]}, OFF, "switched off in {path}"),
     "a tool denied": ({"permissions": {"deny": ["mcp__a__rm", "Read(.env)"], "defaultMode": "plan"}}, WITHOUT, ""),
