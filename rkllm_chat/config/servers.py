@@ -163,11 +163,12 @@ class SkippedServer:
         name: The name that the server would have.
         original_name: The name as the file has it; "" for a whole file that has no servers.
         source: The file.
-        line: Line of the entry in it, from 1; 0 if unknown.
+        line: Line of what is wrong in it, from 1; 0 if unknown.
         reason: Why it is skipped.
         hint: What the user can try; may be empty.
         origin: Whose file it is.
         place: Place of the entry in the file.
+        value_place: Place of what is wrong.
     """
 
     name: str
@@ -178,6 +179,7 @@ class SkippedServer:
     hint: str
     origin: Origin = Origin.USER
     place: str = ""
+    value_place: str = ""
 
     @property
     def location(self) -> str:
@@ -383,14 +385,15 @@ def skip_server(
 ) -> SkippedServer:
     """Describe an entry that an error makes unusable."""
     reason = error.message.removeprefix(f"{source}: ")
-    return SkippedServer(name, original_name or name, source, 0, reason, error.hint, origin, place)
+    value_place = str(error.details.get("place") or place)
+    return SkippedServer(name, original_name or name, source, 0, reason, error.hint, origin, place, value_place)
 
 
 def locate_skipped(skipped: Iterable[SkippedServer], text: str) -> list[SkippedServer]:
     """Return skipped entries with their lines in the text of their file."""
     from .source_text import find_line  # 2 ms, which files without such entries need not spend
 
-    return [replace(entry, line=find_line(text, entry.place)) for entry in skipped]
+    return [replace(entry, line=find_line(text, entry.value_place)) for entry in skipped]
 
 
 def _find_repeated_key(value: Any, depth: int = 0) -> str:
@@ -472,7 +475,8 @@ def decode_server(table: Any, source: str, place: str, origin: Origin = Origin.U
     server = ServerConfig(**{"name": "", **values}, source=source, place=place, origin=origin)
     if not is_server_name(server.name):
         hint = f"Use at most {_MAX_NAME_LENGTH} letters, digits, - and single _."
-        raise ConfigError(f'{source}: {place}.name "{server.name}" cannot be a server name.', hint, path=source)
+        text = f'{source}: {place}.name "{server.name}" cannot be a server name.'
+        raise ConfigError(text, hint, path=source, place=f"{place}.name")
     server = _check_server(server)
     _check_command(server, table)
     return server

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -160,17 +160,51 @@ def _mask(match: re.Match[str]) -> str:
 
 
 def find_line(text: str, place: str) -> int:
-    """Return the line of an entry, such as "servers[0]" or "mcpServers.name"; 0 if it is not found."""
-    if match := re.fullmatch(r"servers\[(\d+)\]", place):
-        tables = [table for table in find_tables(text) if table.is_array and table.name == "servers"]
-        index = int(match[1])
-        return _line_at(text, tables[index].start) if index < len(tables) else 0
+    """Return the line of an entry or a value, of the nearest thing around it that is found, or 0.
+
+    Args:
+        text: The file.
+        place: Such as "servers[0]", "servers[0].env", "chat.model" or "mcpServers.name.command".
+    """
+    return (_find_toml_line(text, place) or _find_json_line(text, place)) if place else 0
+
+
+def _find_toml_line(text: str, place: str) -> int:
+    tables = find_tables(text)
+    match = re.match(r"servers\[(\d+)\]", place)
+    if match:
+        tables = [table for table in tables if table.is_array and table.name == "servers"][int(match[1]) :][:1]
+        keys = place[match.end() + 1 :].split(".")
+    else:
+        name, *keys = place.split(".")
+        tables = [table for table in tables if table.name == name and not table.is_array]
+    masked = mask_values(text)
+    for table in tables:
+        key = re.compile(rf"^[ \t]*{re.escape(keys[0])}[ \t]*[.=]", re.MULTILINE) if keys and keys[0] else None
+        found = key.search(masked, table.body, table.end) if key else None
+        return _line_at(text, found.start() if found else table.start)
+    return 0
+
+
+def _find_json_line(text: str, place: str) -> int:
     plain = blank_comments(text)
     for root in ROOTS:
         prefix = ".".join(root) + "."
-        with suppress(json.JSONDecodeError):  # JSON5
-            if place.startswith(prefix) and (member := find_member(plain, (*root, place.removeprefix(prefix)))):
-                return _line_at(text, member.start)
+        if place.startswith(prefix):
+            with suppress(json.JSONDecodeError):  # JSON5
+                if line := _find_member_line(plain, root, place.removeprefix(prefix).split(".")):
+                    return line
+    return 0
+
+
+def _find_member_line(plain: str, root: tuple[str, ...], words: Sequence[str]) -> int:
+    """Return the line of an entry, or of a value of it; a name may have dots."""
+    for end in range(len(words), 0, -1):
+        names = (*root, ".".join(words[:end]))
+        if member := find_member(plain, names):
+            keys = words[end : end + 1]
+            inner = find_member(plain, (*names, *keys)) if keys and plain[member.value_start] == "{" else None
+            return _line_at(plain, (inner or member).start)
     return 0
 
 

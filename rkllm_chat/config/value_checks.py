@@ -144,11 +144,11 @@ def decode_value(value: Any, kind: Any, source: str, place: str) -> Any:
     if not _is_of_type(value, kind):
         expected = _EXPECTED.get(kind, "a table")
         text = f"{source}: {place} must be {expected}{_quote_value(value, kind, place)}."
-        raise ConfigError(text, path=source, expected=expected)
+        raise ConfigError(text, path=source, place=place, expected=expected)
     try:
         return tuple(value) if isinstance(value, list) else float(value) if kind is float else value
     except OverflowError:
-        raise ConfigError(f"{source}: {place} is too large a number.", path=source) from None
+        raise ConfigError(f"{source}: {place} is too large a number.", path=source, place=place) from None
 
 
 def _is_record(kind: Any) -> bool:
@@ -182,8 +182,9 @@ def check_keys(table: Mapping[str, Any], known: tuple[str, ...], source: str, pl
 
             similar = get_close_matches(key, known, n=1)
             hint = f'Did you mean "{similar[0]}"?' if similar else f"Known keys: {', '.join(known)}."
-            where = json.dumps(f"{place}.{key}" if place else key, ensure_ascii=False)
-            raise ConfigError(f"{source}: unknown key {where}.", hint, path=source)
+            where = f"{place}.{key}" if place else key
+            quoted = json.dumps(where, ensure_ascii=False)
+            raise ConfigError(f"{source}: unknown key {quoted}.", hint, path=source, place=where)
 
 
 # Inclusive ranges of numbers, by key.
@@ -214,7 +215,7 @@ def check_choices(values: Mapping[str, Any], kind: type, source: str, place: str
     for key, hint in read_types(kind).items():
         if get_origin(hint) is Literal and key in values and values[key] not in get_args(hint):
             text = f'{source}: {place}.{key} is "{values[key]}".'
-            raise ConfigError(text, f"Allowed: {', '.join(get_args(hint))}.", path=source)
+            raise ConfigError(text, f"Allowed: {', '.join(get_args(hint))}.", path=source, place=f"{place}.{key}")
 
 
 def check_ranges(table: Mapping[str, Any], source: str, place: str) -> None:
@@ -223,7 +224,9 @@ def check_ranges(table: Mapping[str, Any], source: str, place: str) -> None:
         value = table.get(key, minimum)
         numbers = value.values() if isinstance(value, dict) else (value,)
         if not all(minimum <= number <= maximum for number in numbers):
-            raise ConfigError(f"{source}: {place}.{key} must be from {minimum:g} to {maximum:.7g}.", path=source)
+            where = f"{place}.{key}"
+            text = f"{source}: {where} must be from {minimum:g} to {maximum:.7g}."
+            raise ConfigError(text, path=source, place=where)
 
 
 def describe_values(kind: type, key: str) -> str:

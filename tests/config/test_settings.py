@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -27,7 +28,7 @@ def from_json(servers: Any, environment: Mapping[str, str] | None = None) -> Set
 def error_of_toml(text: str) -> str:
     with pytest.raises(ConfigError) as caught:
         from_toml(text)
-    assert caught.value.message.startswith("here.toml: ")
+    assert re.match(r"here\.toml(:\d+)?: ", caught.value.message)
     assert caught.value.exit_code == 3
     return str(caught.value)
 

@@ -18,6 +18,7 @@ from stage import PROGRAM, Screen, call_text
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 OpenScreen = Callable[..., Screen]
 REASON = "mcpServers.odd.args must be a list of texts, not 3."
+GOOD = "name = 'good'\ncommand = 'x'\n"
 PLACE = 'mcp.json:4: server "odd" is skipped'
 
 
@@ -30,6 +31,32 @@ def mixed(folder: Path) -> Path:
     lines = ['{"mcpServers": {', f'"My Weather": {json.dumps(entry)},', "", '"odd": {"command": "x", "args": 3}', "}}"]
     (folder / "mcp.json").write_text("\n".join(lines), encoding="utf-8")
     return folder
+
+
+# What is wrong, the file, and the place that is named for it.
+PLACES = {
+    "a value of an entry": ("c.toml", "\n[[servers]]\nname = 'one'\ncommand = 3\n", "c.toml:4: "),
+    "an unknown key of an entry": ("c.toml", "[[servers]]\nname = 'one'\n# command\ncomand = 'x'\n", "c.toml:4: "),
+    "the name of the second entry": ("c.toml", f"[[servers]]\n{GOOD}[[servers]]\n\nname = 'a b'\n", "c.toml:6: "),
+    "an entry without a command": ("c.toml", f"[[servers]]\n{GOOD}\n[[servers]]\nname = 'one'\n", "c.toml:5: "),
+    "a value of a JSON entry": ("c.json", '{"mcpServers": {\n"a.b": {\n"args": [],\n"command": 3}}}', "c.json:4: "),
+    "a key that no entry has": ("c.json", '{"mcpServers": {\n"one":\n3}}', "c.json:2: "),
+    "a setting": ("c.toml", "# chat\n[chat]\n\nmax_steps = 'x'\n", "c.toml:4: chat.max_steps must be"),
+    "a number out of its range": ("c.toml", "[chat]\n[generation]\ntop_k = -5\n", "c.toml:3: generation.top_k must be"),
+    "an unknown setting": ("c.toml", "[chat]\nbell = true\nmodle = 'x'\n", 'c.toml:3: unknown key "chat.modle"'),
+    "a word that is no choice": ("c.toml", "[chat]\ntheme = 'x'\n", "c.toml:2: chat.theme is"),
+}
+
+
+@pytest.mark.parametrize(("name", "text", "place"), PLACES.values(), ids=PLACES)
+def test_an_error_names_the_line_of_what_is_wrong(name: str, text: str, place: str, folder: Path) -> None:
+    (folder / name).write_text(text, encoding="utf-8")
+    try:
+        (skipped,) = load_settings(str(folder / name)).skipped
+        said = str(skipped.make_error())
+    except ConfigError as error:
+        said = str(error)
+    assert said.startswith(f"{folder}/{place}"), said
 
 
 @pytest.mark.slow
@@ -140,7 +167,7 @@ def test_each_entry_of_a_toml_file_stands_for_itself(tmp_path: Path) -> None:
     settings = load_settings(str(path), {})
     assert [(server.name, server.command) for server in settings.servers] == [("good", "x")]
     assert [(entry.original_name, entry.line) for entry in settings.skipped] == [
-        ("bad name", 6),
+        ("bad name", 7),
         ("good", 10),
         ("unset", 14),
     ]
