@@ -51,13 +51,11 @@ _TRAILING = ".,;:!?)\"'」。、"
 async def send_message(app: App, line: str, emit: Emit) -> None:
     """Run a turn with a line and its attachments; if one is not attached, return the line as a draft."""
     try:
-        fetched = [await read_attachment(app, name) for name in find_mentions(line)]
+        fetched = [await read_attachment(app, name) for name in list_mentions(app, line)]
     except ChatError as error:
         await emit(Notice(app.words("attach.failed", reason=error)))
         await emit(Draft(line))
         return
-    for name in find_missing_files(line):
-        await emit(Notice(app.words("attach.missing", name=name)))
     if (sent := await choose_media(app, fetched)) is None:
         await emit(Draft(line))
         return
@@ -174,10 +172,17 @@ def find_mentions(line: str) -> list[str]:
     return list(dict.fromkeys(filter(None, map(_read_mention, _MENTION.finditer(line)))))
 
 
-def find_missing_files(line: str) -> list[str]:
-    """Return the mentions that look like files, and are none."""
+def list_mentions(app: App, line: str) -> list[str]:
+    """Return the URIs and paths that a line mentions after @.
+
+    Raises:
+        UsageError: A mention looks like a file, and there is none.
+    """
     missing = (_name_of(match) for match in _MENTION.finditer(line) if not _read_mention(match))
-    return [name for name in dict.fromkeys(missing) if _FILE_NAME.fullmatch(name) and not name.startswith("@")]
+    for name in missing:
+        if _FILE_NAME.fullmatch(name) and not name.startswith("@"):
+            raise UsageError(app.words("attach.missing", name=name), got=name)
+    return find_mentions(line)
 
 
 def escape_mentions(text: str, is_escaped: Callable[[int], bool]) -> str:

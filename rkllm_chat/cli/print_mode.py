@@ -22,8 +22,7 @@ from ..chat.app import App, open_app
 from ..chat.attachments import (
     choose_media,
     compose_message,
-    find_mentions,
-    find_missing_files,
+    list_mentions,
     read_attachment,
     read_picture,
     save_results,
@@ -235,9 +234,6 @@ def _list_notices(app: App, prompt: Prompt) -> Iterator[str]:
         yield app.words("repl.failed", server=server, error=error)
     for pattern, names in find_ambiguous(app.chat.effective_policy.allow, app.chat.toolbox.tools).items():
         yield app.words("ask.ambiguous", pattern=pattern, names=", ".join(names))
-    for part in prompt.parts:
-        for name in find_missing_files(part.text) if part.is_typed else ():
-            yield app.words("attach.missing", name=name)
 
 
 async def _print_prompt(app: App, prompt: Prompt, output: Output) -> int:
@@ -262,7 +258,7 @@ async def _read_message(app: App, prompt: Prompt) -> tuple[str, list[Attachment]
 
 async def _read_attachments(app: App, prompt: Prompt) -> list[Attachment]:
     """Read what the command line names and mentions after @, and add the text of the pipe. Raises ChatError."""
-    names = [name for part in prompt.parts if part.is_typed for name in find_mentions(part.text)]
+    names = [name for part in prompt.parts if part.is_typed for name in list_mentions(app, part.text)]
     attached = [await asyncio.to_thread(read_picture, app.media, path) for path in dict.fromkeys(prompt.images)]
     attached += [await read_attachment(app, name) for name in dict.fromkeys(names)]
     if prompt.attached:

@@ -10,7 +10,7 @@ from pathlib import Path
 from .. import api_server, mcp_servers
 from ..backends import check_model
 from ..core.command_line import Parser
-from ..core.errors import StartError
+from ..core.errors import StartError, UsageError
 from .process_end import run_interface
 from .setting_options import add_former_options, add_setting_options, parse_settings
 
@@ -43,6 +43,9 @@ def main(arguments: Sequence[str]) -> int:
     arguments = [*(mcp_servers.RENAMED.get(word, word) for word in arguments[:1]), *arguments[1:]]
     name = arguments[0] if arguments else ""
     is_plugin = not name.startswith("-") and name not in ("", api_server.NAME, *mcp_servers.BUNDLED)
+    if not arguments:
+        names = ", ".join([api_server.NAME, *mcp_servers.BUNDLED])
+        raise UsageError("The name of a server is missing.", f"For example: rkllm-chat serve board. Names: {names}.")
     options = make_parser(name if is_plugin else "").parse(arguments)
     if hasattr(options, "set"):
         options.set = [*parse_settings(options.set)]

@@ -24,12 +24,20 @@ _FORMER_KEYS = (
 _FORMER = {"--context": "context_tokens", **{f"--{key.replace('_', '-')}": key for key in _FORMER_KEYS}}
 
 
+class _FormerPair(str):
+    """A pair that was written as an option of its own, which errors name."""
+
+    option = ""
+
+
 class _StorePair(argparse.Action):
     """Append `KEY=VALUE` to a list of pairs, where KEY is `const`."""
 
-    def __call__(self, _parser: Any, namespace: argparse.Namespace, values: Any, _option: str | None = None) -> None:
+    def __call__(self, _parser: Any, namespace: argparse.Namespace, values: Any, option: str | None = None) -> None:
         """Append the pair."""
-        setattr(namespace, self.dest, [*getattr(namespace, self.dest), f"{self.const}={values}"])
+        pair = _FormerPair(f"{self.const}={values}")
+        pair.option = option or ""
+        setattr(namespace, self.dest, [*getattr(namespace, self.dest), pair])
 
 
 def add_setting_options(parser: argparse.ArgumentParser) -> None:
@@ -57,4 +65,7 @@ def parse_settings(pairs: Sequence[str]) -> Iterator[tuple[str, Any]]:
             key = find_key(name.strip(), "--set")
             yield key, parse_value(key, text.strip(), "--set")
         except ConfigError as error:
-            raise UsageError(error.message, error.hint, got=pair) from None
+            message = error.message
+            if isinstance(pair, _FormerPair):
+                message = message.replace(f"--set: {error.details.get('place', '')}", pair.option, 1)
+            raise UsageError(message, error.hint, got=pair) from None

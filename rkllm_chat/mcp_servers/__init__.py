@@ -55,7 +55,7 @@ def add_servers(names: argparse._SubParsersAction[Parser], plugin: str = "") -> 
     """
     packages = {name: import_module(module) for name, module in BUNDLED.items()}
     if plugin:
-        packages[plugin] = find_plugin("servers", plugin, names.choices)
+        packages[plugin] = find_plugin("servers", plugin, [*names.choices, *BUNDLED])
     for name, package in packages.items():
         about = (package.__doc__ or "").partition("\n")[0]
         own = names.add_parser(name, help=about, description=about)
@@ -85,10 +85,9 @@ def _add_http_options(parser: argparse.ArgumentParser) -> None:
 
 def parse_port(text: str) -> int:
     """Parse a port number, 0 to 65535."""
-    number = int(text)
-    if not 0 <= number <= 65535:
-        raise argparse.ArgumentTypeError("must be from 0 to 65535")
-    return number
+    if not text.isdecimal() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f'"{text}" is no port: a number from 0 to 65535, such as 8080')
+    return int(text)
 
 
 def build_server(options: argparse.Namespace) -> MCPServer:

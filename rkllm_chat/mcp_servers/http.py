@@ -295,5 +295,8 @@ class Guard:
             return None
         headers = {"www-authenticate": 'Bearer error="invalid_token"' if credentials else "Bearer"}
         fault = "The bearer token is wrong." if credentials else "This server requires a bearer token."
-        hint = "Send the header Authorization: Bearer TOKEN; at its start the server says where the token is stored."
+        hint = (
+            "Send the header Authorization: Bearer TOKEN. At its start the server says where the token is: "
+            "on its machine, by default in ~/.local/state/rkllm-chat/tokens."
+        )
         return PlainTextResponse(f"{fault} {hint}", 401, headers)

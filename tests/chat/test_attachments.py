@@ -14,7 +14,7 @@ from rkllm_chat.chat.context import count_tokens
 from rkllm_chat.chat.turn import Turn
 from rkllm_chat.config.settings import Generation
 from rkllm_chat.core.errors import GenerationError
-from rkllm_chat.core.events import Event, Notice
+from rkllm_chat.core.events import Draft, Event, Notice
 from rkllm_chat.core.messages import Attachment, Message
 from rkllm_chat.tui import slash_commands as commands
 from stage import collect, collect_emitted
@@ -103,11 +103,12 @@ def notices(events: list[Event]) -> list[str]:
 
 def test_a_name_with_blanks_is_quoted_and_a_file_that_is_missing_is_named(folder: Path) -> None:
     (folder / "to buy.txt").write_text("rope", encoding="utf-8")
-    events, prompt = send(folder, 'See @"to buy.txt", @nosuch.txt and ask @anna or mail@husum.example.')
-    assert "rope" in prompt and "[Attached: to buy.txt] 4 bytes" in notices(events)
-    assert [line for line in notices(events) if "File not found" in line] == [
-        "File not found: nosuch.txt. The text was sent as typed."
-    ]
+    line = 'See @"to buy.txt", @@nosuch.txt and ask @anna or mail@husum.example.'
+    events, prompt = send(folder, line)
+    assert "rope" in prompt and "[Attached: to buy.txt] 4 bytes" in notices(events) and " @nosuch.txt" in prompt
+    line = line.replace("@@", "@")
+    said = Notice("Not sent: File not found: nosuch.txt. @@nosuch.txt sends the text as it is.")
+    assert send(folder, line) == ([said, Draft(line)], "")
 
 
 def test_a_file_that_is_shortened_is_reported_with_its_sizes(folder: Path) -> None:
