@@ -84,9 +84,7 @@ def read_prompt(options: Sequence[str] | None) -> Prompt | None:
     decoded = [text.decode("utf-8", errors="replace") for text in (*texts, attached)]
     if not all(text.strip() for text in decoded[:-1]):
         reason = "" if is_asked else ": standard input is no terminal and sent nothing"
-        hint = (
-            "Pass it with -p, or on standard input." if is_asked else "Pass -p TEXT, or start at a terminal."
-        )
+        hint = "Pass it with -p, or on standard input." if is_asked else "Pass -p TEXT, or start at a terminal."
         raise UsageError(f"The prompt is empty{reason}.", hint)
     parts = [PromptPart(text, option != STANDARD_INPUT) for text, option in zip(decoded, options, strict=False)]
     is_replaced = any(text.encode() != data for text, data in zip(decoded, (*texts, attached), strict=True))
