@@ -317,7 +317,7 @@ def _join_name(before: str, name: str, after: str) -> str:
 def find_equal_row(call_format: Format) -> Format:
     """Return the first row of FORMATS that writes calls as a derived one does, white space aside."""
 
-    def write(one: Format) -> str:
-        return "".join(one.render_call(_NAME, _ARGUMENTS).split())
+    def write(call_format: Format) -> str:
+        return "".join(call_format.render_call(_NAME, _ARGUMENTS).split())
 
     return next(row for row in FORMATS.values() if write(row) == write(call_format))

@@ -587,7 +587,7 @@ def settle_thoughts(events: Iterable[ScannerEvent]) -> list[ScannerEvent]:
     settled: list[ScannerEvent] = []
     for event in events:
         if isinstance(event, TextWasThought):
-            settled = [Thought(one.text) if isinstance(one, Text) else one for one in settled]
+            settled = [Thought(event.text) if isinstance(event, Text) else event for event in settled]
         else:
             settled.append(event)
     return settled

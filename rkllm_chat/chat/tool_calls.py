@@ -173,7 +173,7 @@ class RunningCalls:
             raise
         if run.remark:
             moved = len(run.remark) + 1
-            media = tuple(replace(one, position=one.position + moved) for one in result.media)
+            media = tuple(replace(medium, position=medium.position + moved) for medium in result.media)
             result = replace(result, text=f"{run.remark}\n{result.text}", media=media)
         shown = tuple(media for media in result.media if media.kind != "file" and not media.user_only)
         self.results[run.index] = Message("tool", result.text, result, media=shown)
@@ -318,7 +318,7 @@ class ReplyCalls:
         forbidden = None if self._running.started else next(filter(None, map(self._find_forbidden, runs)), None)
         if forbidden:
             return forbidden
-        unknown = [one.tool_name for one in outcomes if isinstance(one, CallError) and one.is_final]
+        unknown = [outcome.tool_name for outcome in outcomes if isinstance(outcome, CallError) and outcome.is_final]
         has_tools = tools or not self._chat.is_served  # a client without tools gets the text of the reply
         return ReplyDiscarded(", ".join(unknown)) if unknown and len(unknown) == len(outcomes) and has_tools else None
 
@@ -375,14 +375,14 @@ class ReplyCalls:
         """
         self._budget = compute_result_budget(self._chat, usage)
         toolbox = make_call_toolbox(self._chat, self._budget.make_page_check(len(self.found)))
-        count = sum(isinstance(one, CallFound) for one in self.found)
+        count = sum(isinstance(found, CallFound) for found in self.found)
         if count:
             await emit(CallsDetected(count))
         waiting: list[PreparedCall] = []
         call_errors: list[CallError] = []
         # those that started early are the first ones of the reply
         for index in range(len(self._running.started), len(self.found)):
-            number = sum(isinstance(one, CallFound) for one in self.found[: index + 1])
+            number = sum(isinstance(found, CallFound) for found in self.found[: index + 1])
             position = CallPosition(number, count)
             outcome = await self._authorize(self.found[index], toolbox.tools, position, usage.is_cut)
             if isinstance(outcome, PreparedCall):

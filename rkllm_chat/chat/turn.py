@@ -197,7 +197,7 @@ class Turn:
         Later turns see the call and not the sentence: a model goes on as its conversation shows. Where no call has all
         of its values from the conversation, the user is asked, or told.
         """
-        chat, described = self._chat, [one.call for one in reply.described]
+        chat, described = self._chat, [event.call for event in reply.described]
         is_first = not any(message.role == "tool" for message in chat.history[find_last_turn(chat.history) :])
         accepted = await calls.offer(described, must_ask=False) if is_first else None
         meant, is_named = find_meant_tools(chat, reply.shown_text) if is_first and not accepted else ([], False)

@@ -296,13 +296,17 @@ class _Evidence:
         """Collect the evidence of the last turn of visible messages; what the model wrote in it is none."""
         start = find_last_turn(messages)
         turn = [message for message in messages[start:] if message.role != "assistant"]
-        earlier = [one for one, following in pairwise([*messages[:start], *turn[:1]]) if _is_said(one, following)]
+        earlier = [
+            message for message, following in pairwise([*messages[:start], *turn[:1]]) if _is_said(message, following)
+        ]
         question = next((message.text for message in turn if message.role == "user"), "")
         texts = (message.result.text if message.result else message.text for message in (*earlier, *turn))
-        ran = [one for one in turn if one.result and not is_correction(one)]
-        results = [one.result for one in ran if one.result and one.result.status in ("completed", "failed")]
+        ran = [message for message in turn if message.result and not is_correction(message)]
+        results = [
+            message.result for message in ran if message.result and message.result.status in ("completed", "failed")
+        ]
         before = messages[find_last_turn(messages[:start]) : start] if start else ()
-        called = {(one.result.server, one.result.tool) for one in before if one.result}
+        called = {(message.result.server, message.result.tool) for message in before if message.result}
         return cls(_Source(question), _Source("\n".join([system, *texts])), results, bool(earlier), called)
 
     @cached_property
@@ -375,7 +379,7 @@ def _list_unsupported(tool: Tool, arguments: Mapping[str, Any], known: _Source) 
     return [
         name
         for name, value in arguments.items()
-        if any(not _is_listed(one, declared.get(name)) and not known.has(one) for one in _leaves(value))
+        if any(not _is_listed(leaf, declared.get(name)) and not known.has(leaf) for leaf in _leaves(value))
     ]
 
 
@@ -504,8 +508,8 @@ def _leaves(value: Any) -> Iterator[Any]:
         yield value
         return
     inside: Iterable[Any] = value.values() if isinstance(value, Mapping) else value
-    for one in inside:
-        yield from _leaves(one)
+    for item in inside:
+        yield from _leaves(item)
 
 
 def _stop_words() -> frozenset[str]:

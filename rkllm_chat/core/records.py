@@ -53,8 +53,8 @@ def _initialize(self: Any, *values: Any, **named: Any) -> None:
     listed: dict[str, _Field] = self.__record_fields__
     given = {**dict(zip(listed, values, strict=False)), **named}
     has_misfit = len(given) < len(values) + len(named) or not given.keys() <= listed.keys()
-    for name, one in listed.items():
-        value = given[name] if name in given else one.default_factory() if one.default_factory else one.default
+    for name, field in listed.items():
+        value = given[name] if name in given else field.default_factory() if field.default_factory else field.default
         has_misfit = has_misfit or value is _MISSING
         self.__dict__[name] = value
     if has_misfit:
@@ -66,7 +66,7 @@ def _replace(self: Any, /, **changes: Any) -> Any:
 
 
 def _list_values(self: Any) -> tuple[Any, ...]:
-    return tuple(self.__dict__[name] for name, one in self.__record_fields__.items() if one.compare)
+    return tuple(self.__dict__[name] for name, field in self.__record_fields__.items() if field.compare)
 
 
 def _equals(self: Any, other: object) -> bool:
@@ -78,7 +78,7 @@ def _hash(self: Any) -> int:
 
 
 def _describe(self: Any) -> str:
-    shown = [f"{name}={self.__dict__[name]!r}" for name, one in self.__record_fields__.items() if one.repr]
+    shown = [f"{name}={self.__dict__[name]!r}" for name, field in self.__record_fields__.items() if field.repr]
     return f"{type(self).__qualname__}({', '.join(shown)})"
 
 

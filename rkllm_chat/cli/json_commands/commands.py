@@ -118,7 +118,10 @@ def _mismatch_error(name: str, violations: list[Violation], arguments: dict[str,
     """Build the error of invalid arguments; its details describe the first violation."""
     from ...calls.schema.resolve import Node
 
-    sentences = [f'"{".".join(map(str, one.path))}" {one.message}' if one.path else one.message for one in violations]
+    sentences = [
+        f'"{".".join(map(str, violation.path))}" {violation.message}' if violation.path else violation.message
+        for violation in violations
+    ]
     path = violations[0].path
     got: Any = arguments
     for key in path:

@@ -334,7 +334,9 @@ def _set_at(arguments: dict[str, Any], path: tuple[str, ...], value: Any) -> Non
 
 def check_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
     """Validate the arguments against the schema. Raises ValidationError with all violations."""
-    _raise_violations([f"{format_flag(one.path)} {one.message}." for one in iter_errors(arguments, schema, schema)])
+    _raise_violations(
+        [f"{format_flag(violation.path)} {violation.message}." for violation in iter_errors(arguments, schema, schema)]
+    )
 
 
 def _raise_violations(violations: Sequence[str]) -> None:
