@@ -33,7 +33,7 @@ from ..config.settings import Settings
 from ..core.command_line import Parser, get_options, get_subparsers
 from ..core.errors import ChatError, UsageError
 from ..core.programs import PROGRAM_NAME, find_program
-from ..core.sanitize import sanitize_line
+from ..core.sanitize import find_lookalikes, sanitize_line
 from ..mcp_client.acceptance import check_start, review_start
 from ..mcp_client.direct.open_server import ServerSession, open_server
 from ..mcp_client.process.launch import wants_sandbox
@@ -395,6 +395,8 @@ def _print_rows(rows: Sequence[dict[str, Any]], with_tools: bool) -> None:
     for row, line in zip(rows, lines, strict=True):
         cells = [cell.ljust(width) for cell, width in zip(line, widths, strict=False) if width]
         print("  ".join([*cells, line[3]]).rstrip())
+        if letters := find_lookalikes(row["name"]):
+            print(f"  ! the name has letters that look like others: {', '.join(letters)}")
         if row["error"]:
             print(f"  {sanitize_line(row['error'])}")
         for entry in row.get("not_obeyed", ()):

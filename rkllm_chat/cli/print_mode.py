@@ -33,7 +33,7 @@ from ..chat.context import render_sent_prompt
 from ..chat.event_stream import Emit, stream_events
 from ..chat.json_answer import correct_answer, request_json
 from ..chat.server_approval import list_config_notices
-from ..config.policy import Policy, decide_call, exact_pattern, find_ambiguous, find_rules_of_own
+from ..config.policy import exact_pattern, find_ambiguous, find_deny_rules, find_rules_of_own
 from ..config.project_trust import needs_acceptance
 from ..config.settings import Settings
 from ..core.errors import AuthError, ChatError, InterruptedByUserError, TimeLimitError
@@ -207,8 +207,7 @@ def _explain_decline(app: App, result: ToolResult) -> str:
         case "limit":
             return words("ask.spent", tool=tool.full_name, calls=policy.max_calls)
         case "user" | "rule" | "permission":
-            rules = [pattern for pattern in policy.deny if decide_call(tool, Policy(deny=(pattern,))) == "refuse"]
-            if rules:
+            if rules := find_deny_rules(tool, policy):
                 return words("ask.denied", tool=tool.full_name, rule=rules[0])
             pattern = quote(exact_pattern(tool))
             if tool.of_folder and (rules := find_rules_of_own(tool, policy.allow)):

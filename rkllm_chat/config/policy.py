@@ -91,7 +91,7 @@ def decide_call(
         tools: All tools that can be called, which decide what a pattern without a server allows; without them, it
             allows only tools of the program itself.
     """
-    if any(_can_mean(tool, pattern) or fnmatchcase(tool.name, pattern) for pattern in policy.deny):
+    if find_deny_rules(tool, policy):
         return "refuse"
     if called >= policy.max_calls:
         return "spent"
@@ -104,6 +104,11 @@ def decide_call(
         return "refuse"
     trusts_claim = tool.trusted or policy.approve == "read-only"
     return "run" if (is_reader and trusts_claim) or mode == "auto" else "ask"
+
+
+def find_deny_rules(tool: Tool, policy: Policy) -> list[str]:
+    """Return the patterns of `deny` that refuse the tool."""
+    return [pattern for pattern in policy.deny if _can_mean(tool, pattern) or fnmatchcase(tool.name, pattern)]
 
 
 def describe_mode(policy: Policy, mode: SessionMode | None) -> SessionMode | Literal["none"]:

@@ -20,6 +20,7 @@ from prompt_toolkit.history import History
 
 from ..core.sanitize import ZERO_WIDTH
 from .pasted_text import PasteTracker, mention_dropped_files
+from .slash_commands import is_command
 
 PROMPT, _QUEUE_PROMPT = "> ", "+ "
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -180,11 +181,21 @@ class InputLine:
         self.buffer.reset(document)
         self._pasted.update(self.buffer.text)  # the buffer does not report it
 
-    def restore_queued(self) -> None:
-        """Move the queued lines back into the input line."""
-        if self._lines:
-            self.insert_draft("\n".join(self._lines))
-            self._lines.clear()
+    def restore_queued(self) -> list[str]:
+        """Move the queued messages back into the input line, and return the commands among them.
+
+        A command is no line of a message; one that is alone moves back, too.
+        """
+        queued = list(self._lines)
+        self._lines.clear()
+        draft = self.question.draft if self.question else self.buffer.document
+        if len(queued) == 1 and not draft.text:
+            self.insert_draft(queued[0])
+            return []
+        commands = [line for line in queued if is_command(line) or line.startswith("!")]
+        if messages := [line for line in queued if line not in commands]:
+            self.insert_draft("\n".join(messages))
+        return commands
 
     def close(self) -> None:
         """End the session: `read_line` returns None, and the open question and later ones are declined."""

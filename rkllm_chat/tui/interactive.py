@@ -127,7 +127,8 @@ class InteractiveFrontend(TerminalFrontend):
 
         def stop_it() -> None:
             self.screen.keys.stop = None
-            self.screen.line.restore_queued()
+            if commands := self.screen.line.restore_queued():
+                self.live.print_notice(self._words("repl.not_run", commands=", ".join(commands)), "warning")
             stop()
 
         self.screen.keys.stop = stop_it

@@ -196,6 +196,7 @@ async def _announce(
         frontend.close_input()
         raise
     status_source.app, app.source = app, source
+    status_source.recount_context()
     for notice in welcome_notices(app):
         frontend.show(notice)
     await app.sandbox_access.offer()

@@ -348,7 +348,7 @@ def test_an_invalid_configuration_is_reported_and_the_other_checks_run(board: Pa
     report = ask(board, "--config", str(board / "broken.toml"), "--model", MODEL)
     state, value, advice = report["configuration"]
     assert (state, bool(advice)) == ("wrong", True)
-    assert value.startswith(f"{board}/broken.toml: ") and '"chat.modle"' in value
+    assert value.startswith(f"{board}/broken.toml:2: ") and '"chat.modle"' in value
     assert report["driver"][0] == report["model"][0] == report["temperature"][0] == "ok"
     state, value, _ = ask(board, "--config", "none.toml")["configuration"]
     assert state == "wrong" and value.startswith("none.toml: No such file")

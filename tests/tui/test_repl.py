@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -189,6 +190,27 @@ def test_what_is_typed_while_loading_stands_below_the_resumed_turns(
     assert [line for line in lines if line.startswith((">", "◆"))] == ["> one", "◆ One.", "> two", "◆ Two.", ">"]
 
 
+def test_a_resumed_conversation_has_its_context_in_the_status_from_the_start(
+    open_screen: OpenScreen, program: Callable[..., object], script: Callable[..., str]
+) -> None:
+    program("-p", "one and all", "--continue", "--model", script("One."), "--no-servers")
+    screen = open_screen("--continue", "--model", script("Two."), "--no-servers")
+    screen.wait_for("◆ One.")
+    screen.wait_until(lambda: bool(re.search(r"ctx [1-9]\d* / ", screen.lines()[-1])), "the tokens")
+
+
+def test_a_server_whose_name_looks_like_another_one_is_marked(
+    open_chat: OpenChat, program: Callable[..., Any], folder: Path
+) -> None:
+    options = write_servers(folder, "c.toml", {"bo\u0430rd": [sys.executable, str(TESTS / "tui" / "harbour.py")]})
+    assert (
+        "! the name has letters that look like others: \u0430 (CYR" in program("mcp", "list", *options.split()).stdout
+    )
+    screen = open_chat(options, "Hello.")
+    screen.enter("/mcp list", "! bo\u0430rd", "that look like others: \u0430 (CYRILLIC SMALL LETTER A)")
+    screen.say("/mcp\r", "Servers  1/1", "x  ! bo\u0430rd")
+
+
 @pytest.mark.slow
 def test_waiting_for_the_first_server_can_be_stopped(
     open_screen: OpenScreen, script: Callable[..., str], folder: Path
@@ -207,7 +229,7 @@ def test_waiting_for_the_first_server_can_be_stopped(
     ("config", "error", "code"),
     [
         ('[chat]\nmodel = "missing.gguf"\n', "missing.gguf: No such file or directory.", 5),
-        ('[chat]\nmodle = "x"\n', 'mcp_config.toml: unknown key "chat.modle". Did you mean "model"?', 3),
+        ('[chat]\nmodle = "x"\n', 'mcp_config.toml:2: unknown key "chat.modle". Did you mean "model"?', 3),
     ],
     ids=["missing model", "unknown key"],
 )

@@ -44,6 +44,17 @@ def test_stopping_a_tool_cancels_it_and_restores_what_was_typed(open_chat: OpenC
     assert float(head.split()[2]) > 0, "the time that it ran"
 
 
+def test_a_command_that_waits_becomes_no_line_of_a_message(open_chat: OpenChat, harbour: Path) -> None:
+    screen = open_chat(WAITING, call_text("wait"), "It is high.")
+    screen.say("tide?\r", "rising")
+    for line in ("/tools list", "one more", "!date"):
+        screen.say(f"{line}\r", f"next: {line}")
+    screen.say(CTRL_C, "Not run: /tools list, !date.", "[Stopped]", "> one more")
+    screen.say("\x15", "ask · ")
+    (harbour / "go").touch()
+    screen.say("again\r", "◆ It is high.")
+
+
 @pytest.mark.usefixtures("harbour")
 def test_keys_typed_before_a_question_do_not_answer_it(open_chat: OpenChat) -> None:
     screen = open_chat(HARBOUR, call_text("wait"))

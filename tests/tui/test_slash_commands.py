@@ -206,6 +206,7 @@ def test_a_rule_for_many_tools_is_set_only_by_a_typed_word(fresh: Screen) -> Non
     clear(fresh)
     assert not any("allowed  " in line for line in fresh.enter("/permissions forget harbour__w*", "default  ask"))
     fresh.enter("/permissions deny write_log", "denied   write_log")
+    fresh.enter("/call write_log text=x", 'The rule deny = "write_log" refuses harbour__write_log.')
     fresh.enter("/permissions forget write_log")
 
 

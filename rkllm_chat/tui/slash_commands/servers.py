@@ -26,7 +26,7 @@ from ...core.errors import UsageError
 from ...core.events import Notice, Page, Table
 from ...core.i18n import Words
 from ...core.redact import redact_keys
-from ...core.sanitize import escape_visibly
+from ...core.sanitize import escape_visibly, find_lookalikes
 from ...mcp_client.acceptance import resolve_path
 from ...mcp_client.roots import find_roots
 from ..picker import MARKS, Choice, Picker, SwitchFrontend
@@ -87,18 +87,27 @@ async def _list_servers(app: App, _rest: str, emit: Emit) -> None:
         refusal = None if connection else app.failures.get(server.name)
         state = words(f"state.{connection.lifecycle.state if connection else 'unasked' if refusal else 'off'}")
         description = describe_connection(connection, words) if connection else refusal.message if refusal else ""
-        name = f"{server.name} ({server.original_name})" if server.original_name else server.name
+        name = _mark_name(server.name)
+        name = f"{name} ({server.original_name})" if server.original_name else name
         rows.append((name, state, description, server.source))
     for entry in app.settings.skipped:
         rows.append((entry.original_name or "-", words("state.skipped"), entry.reason, entry.location))
     await emit(Table((), tuple(rows)))
     for server in app.settings.servers:
+        if letters := find_lookalikes(server.name):
+            text = words("question.lookalike", name=server.name, letters=", ".join(letters))
+            await emit(Notice(text, "warning"))
         for freedom in server.not_obeyed:
             await emit(Notice(words("servers.not_obeyed", server=server.name, entry=freedom)))
     for connection in connections.values():
         for tool, why in connection.advertised.hidden.items():
             reason = words(f"hidden.{why}")
             await emit(Notice(words("servers.hidden", server=connection.config.name, tool=tool, reason=reason)))
+
+
+def _mark_name(name: str) -> str:
+    """Return the name of a server, with a mark if it has letters that look like others."""
+    return f"! {name}" if find_lookalikes(name) else name
 
 
 def describe_connection(connection: Connection, words: Words) -> str:
@@ -200,7 +209,7 @@ async def _pick_servers(app: App, frontend: SwitchFrontend, emit: Emit) -> None:
         connection = app.servers.connections.get(server.name)
         state = app.words(f"state.{connection.lifecycle.state if connection else 'off'}")
         about = describe_connection(connection, app.words) if connection else ""
-        choices.append(Choice(server.name, (MARKS[server.enabled], server.name, state, about)))
+        choices.append(Choice(server.name, (MARKS[server.enabled], _mark_name(server.name), state, about)))
     switched = await frontend.switch(Picker(app.words("picker.servers"), choices, app.words, can_switch=True))
     if switched:
         app.server_approval.forget_declined()

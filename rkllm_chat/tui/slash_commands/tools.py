@@ -16,6 +16,7 @@ from ...chat.app import App
 from ...chat.event_stream import Emit
 from ...chat.tool_calls import PreparedCall, RunningCalls
 from ...chat.tool_selection import compute_tool_budget, count_text_in_prompt, select_catalogue
+from ...config.policy import find_deny_rules
 from ...core.errors import ConfigError, UsageError
 from ...core.events import Notice, Table, ToolFinished, ToolStarted
 from ...core.messages import Tool, ToolCall
@@ -219,6 +220,9 @@ async def call_tool(app: App, argument: str, emit: Emit) -> None:
             advice += f" Still starting: {starting}. The tools of a server are known once it has started."
         raise UsageError(what, advice)
     tool = tools[0]
+    if rules := find_deny_rules(tool, app.chat.effective_policy):
+        hint = f"/permissions forget {rules[0]} lifts it."
+        raise UsageError(f'The rule deny = "{rules[0]}" refuses {tool.full_name}.', hint)
     call = ToolCall(tool.full_name, validate_arguments(parse_arguments(rest.strip()), tool.schema).arguments)
     await emit(ToolStarted(tool.server, tool.name, call))
     async with aclosing(RunningCalls()) as runs:
