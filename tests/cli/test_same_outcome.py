@@ -75,7 +75,8 @@ def call_by_each_command(shell: Shell, program: Run, script: Script) -> dict[str
         encoding="utf-8",
     )
     document = shell.run("call-tool", "chaos.act")
-    turn = json.loads(program("-p", "act", "--model", model, "--allow", "act", "--output-format", "json").stdout)
+    asked = ("-p", "act", "--model", model, "--server", "chaos", "--allow", "act", "--output-format", "json")
+    turn = json.loads(program(*asked).stdout)
     (call,) = turn["result"]["calls"] or [{"status": "failed", "text": ""}]
     notices = " ".join(turn["result"]["notices"])
     return {

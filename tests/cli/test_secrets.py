@@ -221,7 +221,7 @@ def test_keep_secrets_keeps_text_that_looks_like_a_key(
     config.write_text(config.read_text("utf-8").replace("[chat]", f"[chat]\nkeep_secrets = {str(keeps).lower()}"))
     script(call_text("tell", text=f"{SECRETS['GitHub']} and tok-4711"), "Done.")
     log = ("--log-file", "log.jsonl", "--log-bodies")
-    program("-p", "Tell!", "--continue", "--allow", "tell", *log)
+    program("-p", "Tell!", "--server", "leaky", "--continue", "--allow", "tell", *log)
     (session,) = shelf.path.iterdir()
     written, logged = session.read_text("utf-8"), (stage / "log.jsonl").read_text("utf-8")
     assert (SECRETS["GitHub"] in written, "tok-4711" in written, SECRETS["GitHub"] in logged) == (keeps, False, False)

@@ -31,6 +31,7 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 ROOT = Path(__file__).parents[2]
 SERVER = ROOT / "tests/cli/mcp_tool/server.py"
 TOOLS = [{"name": "get_tide", "inputSchema": {"type": "object"}}]
+HARBOUR = ("--server", "harbour")
 ARGS = ("harbour.py", "harbour.tools", "harbour.record")
 START = "Start it and trust it from now on? [y/N]"
 
@@ -213,8 +214,8 @@ def test_tools_that_only_the_chat_is_offered_are_no_change(
     needs = {"tide": "", "ask": "elicitation", "sum_up": "sampling", "look": "roots"}
     tools = [{"name": name, "inputSchema": {"type": "object"}, "needs": need} for name, need in needs.items()]
     (stranger / "harbour.tools").write_text(json.dumps(tools), encoding="utf-8")
-    program(*words, *(["--model", script("hello")] if "-p" in words else []))
-    screen = open_screen("--model", script("unused"))
+    program(*words, *(["--model", script("hello"), *HARBOUR] if "-p" in words else []))
+    screen = open_screen("--model", script("unused"), *HARBOUR)
     screen.wait_for("4 tools")
     assert not any("withheld" in line for line in screen.lines())
 
@@ -264,14 +265,15 @@ def test_the_servers_of_a_folder_are_approved_as_one_list(
 ) -> None:
     entry = f'[[servers]]\nname = "second"\ncommand = "{sys.executable}"\nargs = {json.dumps(ARGS)}\n'
     write_config(stranger, entry)
-    screen = open_screen("--model", script("Hello."), size=(200, 60))
+    options = ("--model", script("Hello."), *HARBOUR, "--server", "second")
+    screen = open_screen(*options, size=(200, 60))
     for count, answer in enumerate(answers, 1):
         screen.wait_until(partial(has_questions, screen, count), "a question")
         screen.type(answer)
     screen.wait_for(f"Servers: {', '.join(started) or 'none'}.")
     screen.wait_for_prompt()
     assert has_questions(screen, len(answers))
-    screen = open_screen("--model", script("Hello."), size=(200, 60))
+    screen = open_screen(*options, size=(200, 60))
     if len(started) == 2:  # nothing is asked again
         screen.wait_for("Servers: harbour, second.")
     else:
@@ -288,7 +290,7 @@ def test_a_variable_that_makes_programs_load_code_is_known(name: str) -> None:
 
 @pytest.mark.usefixtures("stranger")
 def test_a_dumb_terminal_is_asked_before_the_first_line(open_screen: OpenScreen, script: Script) -> None:
-    screen = open_screen("--model", script("Hello."), TERM="dumb", size=(1000, 30))
+    screen = open_screen("--model", script("Hello."), *HARBOUR, TERM="dumb", size=(1000, 30))
     screen.wait_for(START)
     screen.say("y\r", "Servers: harbour.")
     screen.say("hi\r", "Hello.")

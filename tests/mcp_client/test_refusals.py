@@ -64,6 +64,8 @@ def ran(folder: Path) -> list[str]:
 BOTH = call_text("act") + "\n" + call_text("add", a=1, b=2)
 """Two calls at once: the first ends the server, and the second is repeated after its restart."""
 
+ALONE = ("--server", "chaos", "--allow", "*")
+
 
 def use_changing_server(shell: Shell, trust: str) -> None:
     shell.add_chaos("rug-pull-on-restart")
@@ -72,7 +74,7 @@ def use_changing_server(shell: Shell, trust: str) -> None:
 
 def test_a_tool_that_changes_during_a_turn_is_not_called(shell: Shell, program: Run, script: Script) -> None:
     use_changing_server(shell, "trusted")
-    asked = ("-p", "Act, and add 1 and 2.", "--model", script(BOTH, "So."), "--allow", "*", "--output-format", "json")
+    asked = ("-p", "Act, and add 1 and 2.", "--model", script(BOTH, "So."), *ALONE, "--output-format", "json")
     calls = json.loads(program(*asked).stdout)["result"]["calls"]
     assert [(call["tool"], call["status"]) for call in calls] == [("act", "failed"), ("add", "failed")]
     assert calls[1]["text"] == SINCE_LISTED.format("has changed") and ran(shell.folder) == []
@@ -83,7 +85,7 @@ def test_a_tool_that_changes_in_the_chat_is_not_called(
     shell: Shell, open_screen: Callable[..., Screen], script: Script
 ) -> None:
     use_changing_server(shell, "trusted")
-    screen = open_screen("--model", script(BOTH, "So."), "--allow", "*", size=(160, 40))
+    screen = open_screen("--model", script(BOTH, "So."), *ALONE, size=(160, 40))
     screen.wait_for_prompt()
     screen.enter("Act, and add 1 and 2.", "◆ So.")
     assert any(SINCE_LISTED.format("has changed") in line for line in screen.lines()) and ran(shell.folder) == []

@@ -188,7 +188,7 @@ def test_the_chat_says_once_that_there_is_no_sandbox(
     entry = {"command": sys.executable, "args": [str(PROBE)]}
     (folder / "mcp.json").write_text(json.dumps({"mcpServers": {"one": entry, "two": entry}}), encoding="utf-8")
     environment |= {SANDBOX_VARIABLE: "auto", "PATH": "/nonexistent"}
-    done = program("--model", script("Hello."), "-p", "hello")
+    done = program("--model", script("Hello."), "--server", "one", "--server", "two", "-p", "hello")
     assert done.stdout == "Hello.\n"
     cure = "bubblewrap is not installed. To install it: sudo apt install bubblewrap]"
     assert done.stderr.count("without a sandbox") == 1 and cure in done.stderr

@@ -204,7 +204,18 @@ def test_a_server_that_ends_by_the_network_has_a_hint_about_it(words: str, hint:
 def test_a_call_that_was_denied_the_network_says_so_although_it_succeeded(stage: Stage) -> None:
     replies = [call_text("do", probes=[["connect", 9]]), "Nothing found."]
     (stage.project / "replies.json").write_text(json.dumps(replies), encoding="utf-8")
-    turn = ("-p", "go", "--model", "replies.json", "--allow", "probe__*", "--output-format", "json")
+    turn = (
+        "-p",
+        "go",
+        "--model",
+        "replies.json",
+        "--server",
+        "probe",
+        "--allow",
+        "probe__*",
+        "--output-format",
+        "json",
+    )
     denied = 'The sandbox of "probe" has no network.'
     for entry, is_said in (({}, True), ({"network": False}, False), ({"network": True}, False)):
         stage.add(**entry)

@@ -46,7 +46,8 @@ def acting(folder: Path, script: Script) -> Path:
     env = ", ".join(f"{name} = {json.dumps(value)}" for name, value in variables.items())
     (folder / "mcp_config.toml").write_text(
         f'[chat]\nmodel = "replies.json"\n[[servers]]\nname = "chaos"\ncommand = {json.dumps(server.command)}\n'
-        f"args = {json.dumps(list(server.args))}\nenv = {{ {env} }}\n",
+        f"args = {json.dumps(list(server.args))}\nenv = {{ {env} }}\n"
+        '[[servers]]\nname = "board"\ncommand = "x"\nenabled = false\n',
         encoding="utf-8",
     )
     script(call_text("act"), "Done.")
