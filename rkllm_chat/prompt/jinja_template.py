@@ -21,6 +21,10 @@ from .pieces import Piece, find_controls, join_pieces, split_content
 from .template_renderer import TemplateLimitError, TemplateRejectedError, render_template
 
 
+class InvalidTemplateError(ModelError):
+    """The template has a syntax error, or cannot be rendered."""
+
+
 def read_template_file(name: str) -> str:
     """Return the text of a Jinja file; "" if there is no such file.
 
@@ -44,14 +48,33 @@ def compile_template(source: str, bos: str = "", eos: str = "", today: date | No
         today: Date for `strftime_now`; None leaves the function undefined.
 
     Raises:
-        ModelError: The template has a syntax error, or exceeds the limits of time and memory.
+        InvalidTemplateError: The template has a syntax error.
+        ModelError: It exceeds the limits of time and memory.
     """
     template = _JinjaTemplate(source, bos, eos, today.isoformat() if today else "")
     try:
         render_template(source, None, template.today)
     except TemplateRejectedError as error:
-        raise ModelError(f"The model's chat template is invalid: {error}.") from error
+        raise InvalidTemplateError(f"The model's chat template is invalid: {error}.") from error
     template.sample  # noqa: B018 - a template that exceeds its limits does so here, not in a turn
+    return template
+
+
+def compile_usable_template(source: str, bos: str = "", eos: str = "", today: date | None = None) -> _JinjaTemplate:
+    """Compile a template as `compile_template`, and see that it can render a question.
+
+    Raises:
+        InvalidTemplateError: The template has a syntax error, or cannot even render one question.
+        ModelError: It exceeds the limits of time and memory.
+    """
+    template = compile_template(source, bos, eos, today)
+    if not template.sample:
+        try:
+            template([Message("user", "1")])
+        except TemplateLimitError:
+            raise
+        except ModelError as error:
+            raise InvalidTemplateError(error.message) from error
     return template
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from altered import without_template
+from altered import with_template, without_template
 from stage import Screen
 
 pytestmark = pytest.mark.model
@@ -54,6 +54,21 @@ def test_a_script_is_told_on_standard_error_and_the_doctor_says_the_same(
     for name in SPOKEN:
         done = program("--no-servers", "--model", name, "-p", "Hello!", "--max-tokens", "4")
         assert [line for line in done.stderr.splitlines() if "template" in line] == reported[name]
+
+
+@pytest.mark.parametrize("source", ["{% if messages %}", "{{ messages | nosuchfilter }}", "{{ nosuchfunction() }}"])
+def test_a_template_that_does_not_compile_is_replaced_by_that_of_the_family(
+    source: str, shipped_model: Path, program: Run, folder: Path
+) -> None:
+    model = folder / "harbour-instruct.gguf"
+    model.write_bytes(with_template(shipped_model.read_bytes(), source))
+    done = program("--no-servers", "--model", model.name, "-p", "Hello!", "--max-tokens", "4")
+    said = [line for line in done.stderr.splitlines() if "template" in line]
+    assert len(said) == 1 and said[0].startswith(f"{model.name}: The model's chat template ")
+    assert said[0].endswith(' The built-in template "chatml" is used.')
+    assert done.stdout.strip()
+    report = json.loads(program("doctor", "--json", "--model", model.name, code=None).stdout)["result"]
+    assert [line["value"] for line in report["lines"] if line["name"] == "template"] == said
 
 
 def test_nothing_is_said_of_a_model_with_a_template(shipped_model: Path, program: Run) -> None:

@@ -38,7 +38,6 @@ from .cores import bind_thread, choose_cores, count_free_threads, count_threads
 from .embedder import LlamaEmbedder
 from .engine import (
     BATCH_TOKENS,
-    TEMPLATE_KEY,
     check_library,
     count_parameters,
     describe_missing_template,
@@ -47,7 +46,6 @@ from .engine import (
     install_abort_callback,
     load_engine,
     make_end_test,
-    name_template,
     read_chat_template,
     read_infill_markers,
     read_model_names,
@@ -169,12 +167,11 @@ class LlamaBackend:
         self.decode_threads: int = self._engine.n_threads
         self.name = path.name
         names = [family, *read_model_names(path, self.header.metadata)]
-        self.template = name_template(self._engine, names)
         self.profile: str = self.header.get_text("rkllm_chat.profile")
         self.context_tokens: int = self._engine.n_ctx()
-        template = read_chat_template(self._engine, names)
-        source = self.header.get_text(TEMPLATE_KEY)
-        self.family = find_family(names, source, partial(render_or_reject, source))
+        found = read_chat_template(self._engine, names)
+        template, self.template = found.template, found.name
+        self.family = find_family(names, found.source, partial(render_or_reject, found.source))
         self._template = partial(template, thinking=thinking)
         self._thread = ThreadPoolExecutor(1, "llama", bind_thread, (cores,))
         self._vocabulary_lock, self._is_closed = threading.Lock(), False
@@ -188,9 +185,9 @@ class LlamaBackend:
         self._is_end_token = make_end_test(self._engine)
         self._stop_sequences = [text for text in template.stop_sequences if not self._is_ended_by_token(text)]
         self._can_generate = has_kv_cache(self._engine)
-        has_template = bool(source) or not self._can_generate
+        has_template = bool(found.source) or not self._can_generate
         self.load_notices: Sequence[Sentence] = (
-            *(() if has_template else (describe_missing_template(path.name, names),)),
+            *(() if has_template else (describe_missing_template(path.name, names, found.problem),)),
             *(() if self._engine.extra_buffers else (describe_reduced_engine(library),)),
         )
         self.parameter_count = count_parameters(self._engine)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import date
 from functools import cache
 from importlib.util import find_spec
@@ -15,8 +15,9 @@ from typing import Any
 from ...config.trust_rules import MAX_DEFAULT_CONTEXT_TOKENS
 from ...core.errors import ModelError
 from ...core.events import Sentence
+from ...core.sanitize import sanitize_line
 from ...prompt.chat_templates import TEMPLATES, find_family_template, is_named_as_answering
-from ...prompt.jinja_template import compile_template
+from ...prompt.jinja_template import InvalidTemplateError, compile_usable_template
 from ...prompt.pieces import Template
 from ...prompt.template_renderer import TemplateLimitError, TemplateRejectedError, render_template, start_renderer
 from ...storage.session_records import hash_text
@@ -113,19 +114,43 @@ class _UncompiledFormatter:
         """Return no handler."""
 
 
-def read_chat_template(engine: Any, names: Sequence[str]) -> Template:
-    """Return the chat template of the GGUF, or that of its family if it has none.
+@dataclass(frozen=True)
+class ChatTemplate:
+    """The chat template that a GGUF is used with.
+
+    Attributes:
+        template: The template.
+        source: Its text in the GGUF; "" if it is that of the model's family.
+        name: Its name; equal templates have equal names.
+        problem: Why that of the GGUF is not used; "" if it is, or there is none.
+    """
+
+    template: Template
+    source: str
+    name: str
+    problem: str = ""
+
+
+def read_chat_template(engine: Any, names: Sequence[str]) -> ChatTemplate:
+    """Return the chat template of the GGUF, or that of its family if it has none or one with a syntax error.
 
     Args:
         engine: The engine.
         names: What the model is called, from `read_model_names`.
+
+    Raises:
+        ModelError: The template exceeds the limits of time and memory.
     """
-    source = engine.header.get_text(TEMPLATE_KEY)
-    if not source:
-        return TEMPLATES[_choose_row(names)]
-    tokens = {name: read_token_text(engine, getattr(engine, f"token_{name}")()) for name in ("bos", "eos")}
-    # the date is read once: a prompt whose beginning changes at midnight would have to be evaluated again
-    return compile_template(source, bos=tokens["bos"], eos=tokens["eos"], today=date.today())
+    source, row, problem = engine.header.get_text(TEMPLATE_KEY), _choose_row(names), ""
+    if source:
+        tokens = {name: read_token_text(engine, getattr(engine, f"token_{name}")()) for name in ("bos", "eos")}
+        try:
+            # the date is read once: a prompt whose beginning changes at midnight would have to be evaluated again
+            template = compile_usable_template(source, bos=tokens["bos"], eos=tokens["eos"], today=date.today())
+            return ChatTemplate(template, source, f"gguf:{hash_text(source)}")
+        except InvalidTemplateError as error:
+            problem = error.message
+    return ChatTemplate(TEMPLATES[row], "", row, problem)
 
 
 def render_or_reject(source: str, variables: Mapping[str, Any]) -> str:
@@ -140,19 +165,17 @@ def _choose_row(names: Sequence[str]) -> str:
     return find_family_template(names) or _FALLBACK_ROW
 
 
-def name_template(engine: Any, names: Sequence[str]) -> str:
-    """Return the name of the chat template; equal templates have equal names."""
-    source = engine.header.get_text(TEMPLATE_KEY)
-    return f"gguf:{hash_text(source)}" if source else _choose_row(names)
-
-
-def describe_missing_template(name: str, names: Sequence[str]) -> Sentence:
+def describe_missing_template(name: str, names: Sequence[str], problem: str = "") -> Sentence:
     """Return what a model without a chat template does: answer in the template of its family, or continue texts.
 
     Args:
         name: Name of the file.
         names: What the model is called, from `read_model_names`.
+        problem: Why the template that it has is not used.
     """
+    if problem:
+        values = {"model": name, "template": _choose_row(names), "problem": sanitize_line(problem)}
+        return Sentence("chat.bad_template", values)
     if is_named_as_answering(names[:-1]):  # models of one architecture do either
         return Sentence("chat.no_template", {"model": name, "template": _choose_row(names)})
     return Sentence("chat.base_model", {"model": name})

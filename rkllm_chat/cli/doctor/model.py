@@ -45,6 +45,7 @@ from ...config.files import find_exposed_secrets
 from ...core import i18n
 from ...core.errors import ChatError, ConfigError, ModelError
 from ...prompt.chat_templates import TEMPLATES, choose_template
+from ...prompt.jinja_template import InvalidTemplateError, compile_usable_template
 from .board import Board, Finding, format_size, ok, untried, warn, wrong
 from .machine import find_soc, read_architecture
 
@@ -557,14 +558,24 @@ def check_template(board: Board) -> Iterator[Finding]:
 
 
 def _check_gguf_template(model: _ModelFile) -> Iterator[Finding]:
-    """Report a GGUF that has no chat template; models for embeddings need none."""
+    """Report a GGUF that has no usable chat template; models for embeddings need none."""
     try:
         header = read_gguf_header(model.path)
     except ModelError as error:
         yield wrong(error.message, error.hint)
         return
-    if header.get_text(TEMPLATE_KEY) or header.get_number("pooling_type") is not None:
+    if header.get_number("pooling_type") is not None:
         return
-    sentence = describe_missing_template(model.path.name, read_model_names(model.path, header.metadata))
+    problem = ""
+    if source := header.get_text(TEMPLATE_KEY):
+        try:
+            compile_usable_template(source)
+            return
+        except InvalidTemplateError as error:
+            problem = error.message
+        except ModelError as error:  # it exceeds its limits
+            yield wrong(error.message, error.hint)
+            return
+    sentence = describe_missing_template(model.path.name, read_model_names(model.path, header.metadata), problem)
     advice = "Use an instruct model, or convert it again with its chat template."
     yield warn(i18n.load("en")(sentence.key, **sentence.values), advice)
