@@ -45,11 +45,24 @@ FOUND = [
     ("ja", "温度を下げたい", "答えのばらつきを減らすには"),
     ("ja", "ログはどこ", "ログはどこにあるか"),  # ログ is no part of ログイン here
     ("zh", "系统提示", "怎样一直保持某个角色？"),
+    ("en", "use a different model", "How do I switch to another model?"),  # words that mean the same
+    ("en", "it crashed", "A server fails, crashes or does not connect."),
+    ("en", "what does ! do", "What do the signs /, ! and @ mean?"),  # a sign is a word
+    ("en", "forget what I said earlier", "It forgets the beginning. How do I get a larger context?"),
+    (
+        "en",
+        "bigger context window please",
+        "It forgets the beginning. How do I get a larger context?",
+    ),  # one is unknown
+    ("ja", "接続できない", "サーバーが落ちる、失敗する、つながらない"),
+    ("ja", "モデルが遅い", "最初の答えが遅いのはなぜか"),  # one character beside a common word
+    ("zh", "服务器崩溃", "服务器出错、崩溃或连不上"),  # no word of its own spans the two
+    ("zh", "换一个模型", "怎样切换到别的模型？"),
     ("zh", "镜像", "下载很慢或被屏蔽，有镜像吗？"),
 ]
 NEAR = [  # no topic has all these words: one weak word is no answer
-    ("en", "forget what I said earlier", "It forgets the beginning. How do I get a larger context?"),
-    ("en", "server crashed during a call", "What happens when (docs/servers.md)"),
+    ("en", "the model doesn't stop", "How do I stop a reply?"),
+    ("en", "make it stop talking", "How do I stop a reply?"),
 ]
 
 
