@@ -107,6 +107,7 @@ PLACES = {
     "mcp_client/auth/credentials: CredentialFile.write": (STATE, "make_folder replace_in_folder"),
     "mcp_client/auth/credentials: CredentialFile.remove": (STATE, "unlink"),
     "mcp_client/auth/credentials: CredentialFile._open_lock": (STATE, "os.open"),
+    "mcp_client/direct/known_versions: note_stateless": (STATE, "make_folder replace_file"),
     "mcp_client/process/kept_files: create_kept_files": (STATE, "make_folder replace_file"),
     "mcp_client/process/sandbox: _cache_probe": (STATE, "make_folder replace_file"),
     "mcp_client/transports/server_log: _create_file": (STATE, "make_folder os.open unlink"),

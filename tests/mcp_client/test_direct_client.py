@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -133,6 +134,53 @@ def test_both_eras_are_spoken_over_pipes(eras: str, version: str, tmp_path: Path
         assert opened.session.version == version
     heard = [entry["message"]["method"] for entry in read_events(tmp_path, "chaos") if entry["event"] == "in"]
     assert heard == ["initialize", *(["notifications/initialized"] if eras == "handshake" else []), "tools/call"]
+
+
+STRICT = """
+import json, sys
+era, is_open = open("era").read(), False
+for line in sys.stdin:
+    message = json.loads(line)
+    with open("heard", "a") as heard:
+        heard.write(message["method"] + " ")
+    reply = {"jsonrpc": "2.0", "id": message.get("id")}
+    if message["method"] == "initialize" and era == "handshake":
+        is_open = True
+        named = {"serverInfo": {"name": "s", "version": "1"}, "capabilities": {"tools": {}}}
+        reply["result"] = {"protocolVersion": "2025-11-25", **named}
+    elif message["method"] == "tools/call" and (is_open or era == "modern"):
+        reply["result"] = {"content": []}
+    else:
+        reply["error"] = {"code": -32602 if era == "handshake" else -32022, "message": "no"}
+    if "id" in message:
+        print(json.dumps(reply), flush=True)
+"""
+"""Speaks only what the file `era` says."""
+
+
+def test_a_server_without_a_handshake_is_asked_at_once_the_next_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until there is another server in its place."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    server = ServerConfig("s", command=sys.executable, args=("-c", STRICT), cwd=str(tmp_path), sandbox="off")
+
+    def use(era: str) -> str:
+        (tmp_path / "era").write_text(era, encoding="utf-8")
+        (tmp_path / "heard").write_text("", encoding="utf-8")
+        with open_server(server) as opened:
+            assert opened.call_tool("act", {}) == {"content": []}
+        return (tmp_path / "heard").read_text(encoding="utf-8").strip()
+
+    handshake = "initialize notifications/initialized tools/call"
+    assert [use("modern"), use("modern"), use("handshake"), use("handshake"), use("modern"), use("modern")] == [
+        "initialize tools/call",
+        "tools/call",
+        f"tools/call {handshake}",
+        handshake,
+        "initialize tools/call",
+        "tools/call",
+    ]
 
 
 MODERN = {"mcp-protocol-version": "2026-07-28", "mcp-method": "tools/call", "mcp-name": "echo"}

@@ -10,6 +10,7 @@ from ...core.errors import ProtocolError, TimeLimitError, ValidationError
 from ..protocol.dialog import STATELESS_VERSION, Dialog
 from ..protocol.faults import NEEDS, SessionLostError
 from ..roots import find_roots
+from .known_versions import is_stateless, note_stateless
 
 if TYPE_CHECKING:
     from ..protocol.dialog import AskForm
@@ -62,8 +63,14 @@ Any other error may be the real cause of a later failure and is reported then.
 """
 
 
+_NOT_PROCESSED = (-32600, -32601, -32602, -32002, *_NO_HANDSHAKE)
+"""Errors with which a server that wants `initialize` first answers other requests, without having processed them."""
+
+
 class DirectClient:
     """A session that is being opened: creating it sends the first request, whose response is read when it is needed.
+
+    A server that is known to have no handshake is asked at once; where that was another server, it gets the handshake.
 
     Every method raises only ChatErrors, or `UnsupportedByDirectClient` before any side effect.
 
@@ -87,7 +94,11 @@ class DirectClient:
         self._capabilities: dict[str, Any] | None = None
         self._is_open = False
         self._refusal: ProtocolError | None = None
-        self._send(self._dialog.make_initialize())
+        self._is_assumed = is_stateless(server)
+        if self._is_assumed:
+            self._dialog.version, self._is_open = STATELESS_VERSION, True
+        else:
+            self._send(self._dialog.make_initialize())
 
     def _send(self, message: dict[str, Any]) -> None:
         try:
@@ -160,6 +171,23 @@ class DirectClient:
             limit_s: The deadline, which progress of a call extends.
         """
         self.open()
+        try:
+            result = self._request(method, params, phase, limit_s)
+        except Exception as error:
+            if not self._is_assumed:
+                raise
+            self._is_assumed = False
+            note_stateless(self.server, False)
+            if not (isinstance(error, ProtocolError) and error.details.get("code") in _NOT_PROCESSED):
+                raise
+            self._begin_anew()
+            result = self._request(method, params, phase, limit_s)
+        if self.version == STATELESS_VERSION and not self._is_assumed and self._refusal is None:
+            self._is_assumed = True
+            note_stateless(self.server, True)
+        return result
+
+    def _request(self, method: str, params: dict[str, Any], phase: str, limit_s: float) -> dict[str, Any]:
         try:
             self._send_request(method, params, phase, limit_s)
         except SessionLostError:
