@@ -41,8 +41,12 @@ REASONS: Mapping[str, str] = {
 """Why the calls of a reply do not run and the model answers now; `terminal.discarded_*` says it to the user."""
 
 _MAX_SOURCE_LENGTH = 200_000
+_MAX_QUESTION_LENGTH = 500
+"""A longer text names much that nobody is to look up."""
 _MIN_COMPOSED_WORDS = 12
 """Words from which on a text is composed for the call and not a value that must stand somewhere."""
+_MIN_JUDGED_WORDS = 5
+"""Words from which on an answer must have something of its results, where the family was not measured."""
 _MIN_SUPPORTED = 1 / 2
 """Least share of the words of a value that must stand somewhere: "Lunch with Tom" for "lunch, Tom"."""
 _MIN_WORD_LENGTH = 4
@@ -97,15 +101,11 @@ class ValueRules:
         self._chat = chat
 
     def hold_for(self, tool: Tool) -> bool:
-        """Return whether they hold for a tool.
+        """Return whether they hold for a tool: not for the program's own, nor for what a client of the API runs.
 
-        Not for the program's own, nor for what a client of the API runs, nor for the model of a service, which is
-        larger than those that they were measured with. Nor with `approve = "all"`, by which a user takes the calls as
-        they come; `allow` says of a tool that it may run, not what with.
+        `allow` says of a tool that it may run, not what with.
         """
-        if self._chat.settings.policy.approve == "all":
-            return False
-        return bool(tool.server) and not (self._chat.is_run_by_client(tool) or self._chat.backend.native_tools)
+        return self._are_on and bool(tool.server) and not self._chat.is_run_by_client(tool)
 
     def find_forbidden(self, tool: Tool, arguments: Mapping[str, Any]) -> ReplyDiscarded | None:
         """Return why a call ends the calling; a person is asked about what may change something."""
@@ -118,9 +118,13 @@ class ValueRules:
         return ReplyDiscarded(reason=reason, values=f"{tool.name}: {values}" if values else tool.name)
 
     def find_unrelated(self, reply: str) -> ReplyDiscarded | None:
-        """Return why an answer is asked for once more: it holds nothing of the results, where that was measured."""
+        """Return why an answer is asked for once more: it holds nothing of the results.
+
+        Where that was not measured for the family, a short answer stands ("Yes.", "Done.").
+        """
         evidence, tools = self._evidence, self._chat.toolbox.tools
-        if not self._chat.profile.forces_calls or _holds_result(reply, evidence):
+        is_short = len(_WORD.findall(reply)) < _MIN_JUDGED_WORDS and not self._chat.profile.forces_calls
+        if not self._are_on or is_short or _holds_result(reply, evidence):
             return None
         called = {(result.server, result.tool) for result in evidence.results}
         about = [_describe(tool) for tool in tools if (tool.server, tool.name) in called]
@@ -132,8 +136,16 @@ class ValueRules:
         return ReplyDiscarded(reason="refused") if is_measured and is_apology(reply) else None
 
     def find_left_over(self) -> list[str]:
-        """Return what the question names and nobody has looked up, where the profile has its call forced."""
-        return self._evidence.left_over if self._chat.profile.forces_calls else []
+        """Return what the question names and nobody has looked up: the model is made to write a call with it."""
+        return self._evidence.left_over if self._are_on else []
+
+    @property
+    def _are_on(self) -> bool:
+        """Whether they hold at all: with `approve = "all"` a user takes the calls as they come.
+
+        The model of a service that has its own form of calls is larger than those that they were measured with.
+        """
+        return self._chat.settings.policy.approve != "all" and not self._chat.backend.native_tools
 
     def list_missing(self, tool: Tool, arguments: Mapping[str, Any]) -> list[str]:
         """Return the required arguments from nowhere of a call that may change something: the user is asked."""
@@ -281,6 +293,7 @@ class _Evidence:
         question: What the user asked.
         known: Question, conversation and results.
         results: The results of this turn.
+        refused: The calls of this turn that did not run.
         has_earlier_turns: Whether the user has spoken before.
         called_before: Server and name of each tool that the turn before called.
     """
@@ -288,6 +301,7 @@ class _Evidence:
     question: _Source
     known: _Source
     results: Sequence[ToolResult]
+    refused: Sequence[ToolResult] = ()
     has_earlier_turns: bool = False
     called_before: Set[tuple[str, str]] = frozenset()
 
@@ -301,13 +315,12 @@ class _Evidence:
         ]
         question = next((message.text for message in turn if message.role == "user"), "")
         texts = (message.result.text if message.result else message.text for message in (*earlier, *turn))
-        ran = [message for message in turn if message.result and not is_correction(message)]
-        results = [
-            message.result for message in ran if message.result and message.result.status in ("completed", "failed")
-        ]
+        results = [message.result for message in turn if message.result and not is_correction(message)]
+        ran = [result for result in results if result.status in ("completed", "failed")]
+        refused = [result for result in results if result not in ran]
         before = messages[find_last_turn(messages[:start]) : start] if start else ()
         called = {(message.result.server, message.result.tool) for message in before if message.result}
-        return cls(_Source(question), _Source("\n".join([system, *texts])), results, bool(earlier), called)
+        return cls(_Source(question), _Source("\n".join([system, *texts])), ran, refused, bool(earlier), called)
 
     @cached_property
     def left_over(self) -> list[str]:
@@ -315,11 +328,12 @@ class _Evidence:
 
         It was left in 7 of 9 recorded questions for two things, and in 5 of 34 for one.
         """
-        if not self.results:
+        if not self.results or len(self.question.original) > _MAX_QUESTION_LENGTH:
             return []
-        told = _Source("\n".join([self.used.text, *(result.text for result in self.results)]))
+        refused = (str(value) for result in self.refused for value in _leaves(result.arguments))
+        told = _Source("\n".join([self.used.text, *refused, *(result.text for result in self.results)]))
         names = (next(filter(None, match.groups()), match[0]) for match in _NAMED.finditer(self.question.original))
-        return [name for name in names if not told.has(name)]
+        return [name for name in names if not (told.has(name) or _is_katakana_word(name))]
 
     @cached_property
     def used(self) -> _Source:
@@ -510,6 +524,11 @@ def _leaves(value: Any) -> Iterator[Any]:
     inside: Iterable[Any] = value.values() if isinstance(value, Mapping) else value
     for item in inside:
         yield from _leaves(item)
+
+
+def _is_katakana_word(name: str) -> bool:
+    """Return whether a name is a word in katakana that the thesaurus has, as for "note" or "mail"."""
+    return bool(CJK_RUN.fullmatch(name)) and any(term.startswith("=") for term in extract_terms(name))
 
 
 def _stop_words() -> frozenset[str]:

@@ -34,8 +34,8 @@ class PromptProfile:
         few_tools: With each user message, describe only tools that its words match.
         answers_flat: Where calls are impossible, ask first in a prompt of the question and the results alone.
         forces_calls: Force a call also where the reply names no tool, but the words of the question clearly mean one
-            that reads, or it has an address or a file that one takes; and behind results, where the question names
-            something that nobody has looked up. Discard a first call about something that nobody spoke of.
+            that reads, or it has an address or a file that one takes. Discard a first call about something that nobody
+            spoke of.
         writes_unmarked: The family writes calls without a marker, also behind prose.
         sampling: Names of sampling parameters -> values, where the settings have none.
         tool_sampling: The same while tools are listed, before `sampling`: calls, and answers from their results, are

@@ -220,10 +220,10 @@ def test_no_secret_of_the_configuration_is_in_a_session(
         encoding="utf-8",
     )
     environment["HIDDEN"] = "hidden-0815"
-    replies = (call_text("get_tide", harbour="hidden-0815"), "Done with header-0815, pass-0815 and query-0815.")
+    replies = (call_text("get_tide", harbour="hidden-0815"), "In metres, with header-0815, pass-0815 and query-0815.")
     asked = ("-p", "tell hidden-0815", "--continue", "--config", "harbour.toml", "--allow", "harbour__get_tide")
     done = program(*asked, "--model", script(*replies))
-    assert "Done with header-0815" in done.stdout
+    assert "with header-0815" in done.stdout
     (path,) = shelf.path.iterdir()
     written = path.read_text("utf-8")
     assert "0815" not in written

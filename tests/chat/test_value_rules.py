@@ -138,7 +138,7 @@ ON_THAT_DAY = "What is in my calendar on 2026-12-01?"
 def test_the_values_of_a_call_decide_whether_the_model_answers_now(
     question: str, calls: list[str], made: int, reason: str
 ) -> None:
-    chat, box = open_office([*calls, "So it is."])
+    chat, box = open_office([*calls, "So it is.", "No call for what is left."])
     events = take_turn(chat, question)
     discarded = [event for event in events if isinstance(event, ReplyDiscarded)]
     assert (len(box.called), [one.reason for one in discarded]) == (made, [reason] if reason else [])
@@ -361,19 +361,21 @@ def test_a_refusal_without_a_call_is_asked_for_once_more_as_without_tools_where_
     assert read(take_turn(chat, "Write a story.")).text == no
 
 
-def test_what_the_question_names_and_nobody_looked_up_is_looked_up_where_that_was_measured() -> None:
+def test_what_the_question_names_and_nobody_looked_up_is_looked_up() -> None:
     question, first = 'What do the notes wifi and "Lima" say?', call_text("read_note", title="wifi")
     second, other = call_text("read_note", title="Lima"), call_text("read_note", title="x")
     for again in (first, "The wifi has 98.6."):
-        chat, box = open_office([first, again, second, "Both have 98.6."], prompt_profile="qwen2.5")
+        chat, box = open_office([first, again, second, "Both have 98.6."])
         assert read(take_turn(chat, question)).text == "Both have 98.6." and len(box.called) == 2
-    chat, box = open_office([first, first, other, "It has 98.6."], prompt_profile="qwen2.5")
+    chat, box = open_office([first, first, other, "It has 98.6."])
     assert read(take_turn(chat, question)).text == "It has 98.6." and len(box.called) == 1
+    chat, _ = open_office([NOTE, "It has 98.6."])  # a memo is a word, and no name that is left over
+    assert read(take_turn(chat, "wifiというメモを読んで。")).text == "It has 98.6."
 
 
-def test_an_answer_without_a_word_of_its_results_is_asked_for_once_more_where_that_was_measured() -> None:
+def test_an_answer_without_a_word_of_its_results_is_asked_for_once_more() -> None:
     replies = [NOTE, "Thank you for the information!", "It is 98.6."]
-    chat, _ = open_office(replies, prompt_profile="qwen2.5")
+    chat, _ = open_office(replies)
     events = take_turn(chat, "Read the note wifi.")
     assert read(events).text == "It is 98.6." and ReplyDiscarded(reason="unrelated") in events
     assert "Thank you" not in str(backend_of(chat).prompts)
@@ -396,26 +398,73 @@ def test_an_answer_may_be_about_what_the_called_tools_do_not_know(reply: str, is
     assert read(events).text == (reply if is_accepted else "Another answer.")
 
 
-MODELS = ("qwen3-4b", "llama-3.2-3b-instruct", "gemma-3-4b-it", "granite-3.3-2b-instruct", "smollm3-3b", "gpt-oss-20b")
+THOUGHTS = {  # of the families that think, with what they write before an answer behind it
+    "qwen3-4b": ("<think>\nHm.\n</think>\n\n", ""),
+    "smollm3-3b": ("<think>\nHm.\n</think>\n", ""),
+    "gpt-oss-20b": ("<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant", "<|channel|>final<|message|>"),
+}
+MODELS = (*THOUGHTS, "llama-3.2-3b-instruct", "gemma-3-4b-it", "granite-3.3-2b-instruct")
+JOHN = {"name": "John Doe"}
+MEETING = {"title": "Meeting with John", "date": "2023-04-15", "time": "14:00"}
+READ_WIFI = ("read_note", WIFI)
+Step = str | tuple[str, Mapping[str, Any]]
+RULES: Mapping[str, tuple[str, Sequence[Step], Sequence[tuple[str, Mapping[str, Any]]], str, str]] = {
+    # rule: question, replies (words or calls), calls that run, answer, what the model was told last
+    "an announced call is made": (
+        "What does wifi say?", ["You can use the `read_note` tool.", READ_WIFI, "98.6."], [READ_WIFI], "98.6.", ""
+    ),
+    "a described call is made": (
+        "What does wifi say?", ["```python\nread_note(title='wifi')\n```\nSo.", "98.6."], [READ_WIFI], "98.6.", ""
+    ),
+    "a value from nowhere ends the calling": (
+        "What does wifi say?", [READ_WIFI, ("find_contact", JOHN), "98.6."], [READ_WIFI], "98.6.", "from this result"
+    ),
+    "reading ends in no change": (
+        "What does wifi say?", [READ_WIFI, ("delete_note", WIFI), "98.6."], [READ_WIFI], "98.6.", "from this result"
+    ),
+    "a change lacks values": ("Add an event.", [("add_event", MEETING)], [], "Which title, date and time?", ""),
+    "a failed call failed": (
+        "Who is nowhere?", [("find_contact", {"name": "nowhere"})] * 2 + ["It failed."],
+        [("find_contact", {"name": "nowhere"})], "It failed.", "The tool failed. Say in one sentence",
+    ),
+    "a repeat is no question": (
+        'Read "wifi" and "todo".', [READ_WIFI, ("read_note", {"title": "todo"}), READ_WIFI, "98.6."],
+        [READ_WIFI, ("read_note", {"title": "todo"})], "98.6.", "from this result",
+    ),
+    "the second half": (
+        'Read "wifi" and "todo".', [READ_WIFI, "It has 98.6.", ("read_note", {"title": "todo"}), "Both 98.6."],
+        [READ_WIFI, ("read_note", {"title": "todo"})], "Both 98.6.", "",
+    ),
+    "the language of the question": (
+        "wifiというメモを読んで。", [READ_WIFI, READ_WIFI, "98.6です。"], [READ_WIFI], "98.6です。", "この結果"
+    ),
+    "a fence is empty": ("What does wifi say?", [READ_WIFI, "```", "98.6."], [READ_WIFI], "98.6.", "from this result"),
+    "thanks are no answer": (
+        "What does wifi say?", [READ_WIFI, "Thank you for the information!", "98.6."], [READ_WIFI], "98.6.",
+        "from this result",
+    ),
+    "a placeholder is not given": (
+        "What is in docs?", [("list_folder", {"path": "docs", "pattern": "/path/to/folder"}), "a.txt b.txt"],
+        [("list_folder", {"path": "docs"})], "a.txt b.txt", "",
+    ),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("model", MODELS)
 def test_the_rules_hold_for_every_family(model: str) -> None:
+    """With calls in the form that the family is asked for, and in its own."""
     family = find_family([model])
-    write = FORMATS[family.preferred_format].render_call
-    note, john = write("read_note", WIFI), write("find_contact", {"name": "John Doe"})
-    event = write("add_event", {"title": "Meeting with John", "date": "2023-04-15", "time": "14:00"})
-
-    def run(question: str, *replies: str) -> tuple[list[str], str]:
-        chat, box = open_office(replies)
-        chat.backend.family = family
-        text = read(take_turn(chat, question)).text
-        return [name for name, _ in box.called], text
-
-    assert run("What does wifi say?", "You can use the `read_note` tool.", note, "Tulip.") == (["read_note"], "Tulip.")
-    assert run("What does wifi say?", note, john, "Tulip.") == (["read_note"], "Tulip.")
-    assert run("What does wifi say?", note, note, "```", "Tulip.") == (["read_note"], "Tulip.")
-    assert run("Add an event.", event) == ([], "Which title, date and time?")
+    thought, mark = THOUGHTS.get(model, ("", ""))
+    for form in dict.fromkeys([family.preferred_format, family.accepted_formats[0]]):
+        for rule, (question, steps, called, answer, told) in RULES.items():
+            replies = [
+                thought + (mark + step if isinstance(step, str) else FORMATS[form].render_call(*step)) for step in steps
+            ]
+            chat, box = open_office(replies)
+            chat.backend.family = family
+            said = read(take_turn(chat, question)).text
+            assert (said, box.called) == (answer, [*called]), (form, rule)
+            assert told in backend_of(chat).prompts[-1][-1].text, (form, rule)
 
 
 def test_calls_are_generated_as_they_were_measured_unless_a_temperature_is_set() -> None:

@@ -155,7 +155,7 @@ async def probe_tools(settings: Settings, state: Path, report: Callable[[str], N
         settings,
         generation=replace(settings.generation, temperature=0.0, max_tokens=_MAX_TOKENS, seed=1),
         max_steps=_MAX_STEPS,
-        policy=Policy("all"),
+        policy=Policy(allow=("*",)),
     )
     backend = await load_model(settings, state)
     try:
