@@ -241,6 +241,10 @@ name = "three"
 enabled = false
 url = "http://127.0.0.1:9/"
 oauth = { client_secret = "hush-4711", client_id = "x" }
+[[servers]]
+name = "board"
+enabled = false
+command = "x"
 """
     keys = ("servers[0].env.API_TOKEN", "servers[1].headers.Authorization", "servers[2].oauth.client_secret")
 
@@ -289,11 +293,11 @@ def test_the_log_has_a_line_for_each_start_call_and_stop(program: Run, acting: P
 
 def test_a_server_that_cannot_start_is_logged(program: Run, folder: Path, script: Script) -> None:
     script("Done.")
-    text = '[chat]\nmodel = "replies.json"\n[[servers]]\nname = "none"\ncommand = "no-such-command"\n'
+    text = '[chat]\nmodel = "replies.json"\n[[servers]]\nname = "board"\ncommand = "no-such-command"\n'
     (folder / "mcp_config.toml").write_text(text, encoding="utf-8")
     program(*LOGGED)
     (fault,) = [line for line in read_log(folder / "log.jsonl") if line["event"] == "fault"]
-    assert (fault["level"], fault["server"], fault["kind"]) == ("warning", "none", "ConnectionError")
+    assert (fault["level"], fault["server"], fault["kind"]) == ("warning", "board", "ConnectionError")
     assert "no-such-command" in fault["message"]
 
 
