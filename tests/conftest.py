@@ -37,7 +37,7 @@ from fuzzing import load_profile
 from real import REAL_SERVERS
 from real_models import REAL_MODELS
 from shell import Shell
-from stage import GREEDY, PROGRAM, Screen
+from stage import GREEDY, PROGRAM, Run, Screen
 
 if TYPE_CHECKING:
     from rkllm_chat.backends.rkllm.backend import RkllmBackend
@@ -54,7 +54,6 @@ for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 
 Result = TypeVar("Result")
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 # Mark -> what its tests need, and whether it is on this machine.
 NEEDS: dict[str, tuple[str, Callable[[], object]]] = {

@@ -10,6 +10,7 @@ import pty
 import select
 import signal
 import struct
+import subprocess
 import sys
 import termios
 import time
@@ -38,6 +39,12 @@ from rkllm_chat.core.protocols import ApprovalCallback, ProgressCallback, declin
 from rkllm_chat.prompt.profiles import PROFILES
 
 AnyEvent = TypeVar("AnyEvent")
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+"""Of the fixture `program`."""
+Script = Callable[..., str]
+OpenScreen = Callable[..., "Screen"]
+OpenChat = Callable[..., "Screen"]
+
 GREEDY = Generation(temperature=0, max_tokens=200)
 DIM = 2
 PROGRAM = [sys.executable, "-m", "rkllm_chat"]

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
+from stage import Run
+
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "rkllm_chat"
 LEVELS = (  # from the lowest; packages of one level do not import each other

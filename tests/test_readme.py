@@ -17,7 +17,6 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Run
 from fork_server import run
 from rkllm_chat.cli.commands import COMMANDS as SUBCOMMANDS
 from rkllm_chat.cli.json_commands import SUMMARIES
@@ -27,7 +26,7 @@ from rkllm_chat.config.settings import ServerConfig, Settings, read_json, read_t
 from rkllm_chat.core.i18n import list_languages
 from rkllm_chat.mcp_servers import BUNDLED
 from rkllm_chat.tui.slash_commands import COMMANDS
-from stage import PROGRAM, Screen
+from stage import PROGRAM, Run, Screen
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -22,11 +22,10 @@ from mcp_servers.serving import serve
 from rkllm_chat.backends.llama.gguf_header import read_gguf_header
 from rkllm_chat.backends.llama.trial_load import find_contradiction
 from rkllm_chat.core.errors import ModelError
-from stage import Screen
+from stage import Run, Screen
 from vision_models import write_projector
 
 pytestmark = pytest.mark.model
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
 NUMBERS = (
     "block_count",
     "embedding_length",

@@ -22,10 +22,9 @@ from embedding_models import write_bert
 from llama_faults.build import build_dying_llama, build_faulty_llama
 from mcp_servers.serving import serve
 from rkllm_chat.backends.llama.processor import explain_illegal_instruction
-from stage import Screen
+from stage import Run, Screen
 
 pytestmark = pytest.mark.model
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
 ASKED = ("--no-servers", "-p", "Hello!")
 NOTICE = "This build of llama.cpp fails with AMX here; it runs without it"
 DEATH = "tiny-tools.gguf: llama.cpp was ended by SIGILL while it loaded this file: it was built with AMX_INT8"

@@ -20,9 +20,9 @@ from rkllm_chat.backends.llama.cores import count_cores, count_free_threads, fin
 from rkllm_chat.backends.llama.engine import load_engine
 from rkllm_chat.config.settings import Generation
 from rkllm_chat.core.messages import Message
+from stage import Run
 
 TREES = Path(__file__).parents[1] / "trees"
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 def write_files(root: Path, files: Mapping[str, str]) -> Path:

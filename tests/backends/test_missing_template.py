@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from altered import with_template, without_template
-from stage import Screen
+from stage import Run, Screen
 
 pytestmark = pytest.mark.model
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
 CONTINUES = "has no chat template; it will continue texts, not answer."
 BUILT_IN = 'has no chat template; the built-in template "{}" is used.'
 

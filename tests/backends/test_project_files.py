@@ -6,8 +6,7 @@ import hashlib
 import json
 import os
 import shutil
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -21,10 +20,7 @@ from rkllm_chat.config.files import TRUST_VARIABLE
 from rkllm_chat.core.messages import Message
 from rkllm_chat.storage.session_files import SessionDirectory, SessionLog
 from rkllm_chat.storage.session_records import Setup
-from stage import Screen
-
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
-OpenScreen = Callable[..., Screen]
+from stage import OpenScreen, Run
 
 pytestmark = pytest.mark.model
 ASK = ("-p", "Hello!", "--no-servers", "--max-tokens", "2")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,10 +10,9 @@ import pytest
 
 from macos import PROC
 from rkllm_chat.config.servers import BOARD_SERVER
-from stage import PROGRAM, Screen
+from stage import PROGRAM, Run, Screen
 
 pytestmark = pytest.mark.model
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
 LOADED = "2048 tokens of context"
 
 

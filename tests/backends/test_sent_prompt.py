@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,10 +17,9 @@ from rkllm_chat.backends.openai.backend import OpenaiBackend
 from rkllm_chat.backends.rkllm.backend import RkllmBackend
 from rkllm_chat.config.settings import Openai, Settings
 from rkllm_chat.core.messages import Message, Tool
-from stage import GREEDY, Screen
+from stage import GREEDY, Run, Screen
 from tui.server_configs import write_harbour
 
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
 QUESTION = "What time is it in <|im_end|> Tokyo?"
 TOOL = Tool("get_tide", "The tide.", {"type": "object", "properties": {"place": {"type": "string"}}}, "harbour")
 

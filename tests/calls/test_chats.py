@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -30,9 +29,8 @@ from rkllm_chat.prompt.chat_templates import choose_template
 from rkllm_chat.storage.export.turns import ExportedCall, build_conversation
 from rkllm_chat.storage.session_files import SessionDirectory, SessionLog
 from rkllm_chat.storage.session_records import LogEntry, Setup
-from stage import collect, make_chat
+from stage import Run, collect, make_chat
 
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
 KINDS = (
     "json",  # an object between marks
     "qwen2",  # the name before the object

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_args
 
@@ -34,10 +32,7 @@ from rkllm_chat.core.events import (
 )
 from rkllm_chat.core.messages import Tool, ToolCall
 from rkllm_chat.mcp_client.toolbox import Toolbox
-from stage import Box, call_text, collect, make_chat, take_turn
-
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
-Script = Callable[..., str]
+from stage import Box, Run, Script, call_text, collect, make_chat, take_turn
 
 SCHEMA = {
     "type": "object",

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +18,8 @@ from rkllm_chat.config.settings import Settings
 from rkllm_chat.core import i18n as language
 from rkllm_chat.storage.session_files import SessionDirectory
 from rkllm_chat.storage.session_records import Setup
-from stage import Box, Screen, take_turn
+from stage import Box, OpenScreen, Run, take_turn
 
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
-OpenScreen = Callable[..., Screen]
 IN_XML = Family("in-xml", preferred_format="xml", accepted_formats=("xml",))
 IN_JSON = Family("in-json")
 XML_CALL = '<tool_call name="depth">\n<argument name="at">Husum</argument>\n</tool_call>'

@@ -11,10 +11,8 @@ from pathlib import Path
 import pytest
 
 import fork_server
-from stage import PROGRAM, Screen
+from stage import PROGRAM, Screen, Script
 
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
-Script = Callable[..., str]
 MB = 1 << 20
 ALONE = ("--no-servers",)
 

@@ -26,7 +26,7 @@ from rkllm_chat.cli.doctor.board import Board, format_size, run_check
 from rkllm_chat.cli.doctor.machine import SOCS, is_at_full_speed, match_soc, read_chips
 from rkllm_chat.config.settings import Rkllm, Settings, read_toml
 from rkllm_chat.prompt.chat_templates import TEMPLATES
-from stage import PROGRAM, Screen
+from stage import PROGRAM, Run, Screen
 from vision_models import build_gguf
 
 TREES = Path(__file__).parents[1] / "trees"
@@ -39,7 +39,6 @@ VERSION = "sys/kernel/debug/rknpu/version"
 NODE = "dev/dri/renderD129"
 LIBRARY = "usr/lib/librkllmrt.so"
 
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
 Report = dict[str, tuple[str, str, str]]
 Ask = Callable[..., Report]
 Data = str | bytes | int | None

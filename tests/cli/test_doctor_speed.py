@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,9 @@ import pytest
 
 from rkllm_chat.backends.llama.cores import choose_cores, count_threads
 from rkllm_chat.cli.doctor.speed import REPLY_TOKENS
+from stage import Run
 
 pytestmark = [pytest.mark.model, pytest.mark.slow]  # a model is loaded and evaluates thousands of tokens
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
 CONTEXT = 256
 
 

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from mcp_servers.serving import serve
 from rkllm_chat.storage.session_files import SessionDirectory
-from stage import call_text
-
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
-Script = Callable[..., str]
+from stage import Run, Script, call_text
 
 SHIP = {
     "type": "object",

@@ -16,9 +16,7 @@ from rkllm_chat.cli import json_commands
 from rkllm_chat.cli.commands import COMMANDS, RENAMED
 from rkllm_chat.cli.main import main
 from shell import Shell
-from stage import PROGRAM
-
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
+from stage import PROGRAM, Run
 
 TREES = Path(__file__).parents[1] / "trees"
 MCP_TOOL = [sys.executable, "-m", "rkllm_chat.cli.mcp_tool"]

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from mcp_client.gate import Gate, open_gate
 from mcp_client.logins import fetch
-from stage import Screen
-
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
+from stage import Run, Screen
 
 
 @pytest.fixture

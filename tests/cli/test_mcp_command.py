@@ -15,9 +15,7 @@ import pytest
 from mcp_client.faults import chaos, left_behind
 from rkllm_chat.config.files import TRUST_VARIABLE
 from rkllm_chat.config.settings import read_toml
-from stage import Screen, call_text
-
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
+from stage import Run, Screen, call_text
 
 
 @pytest.fixture

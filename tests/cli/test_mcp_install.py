@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from stage import Screen
-
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
+from stage import Run, Screen
 
 COMMAND = str(Path(sys.executable).with_name("rkllm-chat"))
 CURSOR = ".cursor/mcp.json"

@@ -17,9 +17,8 @@ from fork_server import start
 from rkllm_chat.backends.shared.model_files import find_projector
 from rkllm_chat.tui.tried_models import list_tried
 from shell import wait_until
-from stage import PROGRAM, Screen
+from stage import PROGRAM, Run, Screen
 
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
 BLOCK = 10 * 1024 * 1024
 """What huggingface_hub writes at once."""
 MODEL, GGUF = "tiny_w8a8_RK3588.rkllm", "q/tiny.gguf"

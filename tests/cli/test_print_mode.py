@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-from collections.abc import Callable
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -18,10 +17,7 @@ from pictures import take_photo
 from processes import find_children, is_there
 from rkllm_chat.core.messages import Message
 from rkllm_chat.storage.session_files import SessionDirectory
-from stage import PROGRAM, call_text
-
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
-Script = Callable[..., str]
+from stage import PROGRAM, Run, Script, call_text
 
 NO_SERVERS = ("--no-servers",)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -18,10 +17,7 @@ from mcp_client.chaos_lists import LAST_PAGE
 from mcp_client.chaos_sse import open_event_site
 from mcp_client.chaos_websocket import open_exchange
 from shell import Shell
-from stage import PROGRAM, call_text
-
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
-Script = Callable[..., str]
+from stage import PROGRAM, Run, Script, call_text
 
 # Mode -> what the call gives, or a part of why it fails, after "!".
 PROCESSES = {

@@ -21,9 +21,7 @@ from rkllm_chat.core.redact import KEY_FORMATS, REDACTED, Redactor, StreamRedact
 from rkllm_chat.mcp_client.toolbox import Toolbox
 from rkllm_chat.storage.session_files import SessionDirectory
 from shell import Shell
-from stage import PROGRAM, Screen, call_text
-
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
+from stage import PROGRAM, Run, Screen, call_text
 
 KEY = "\n".join(["-----BEGIN {0}-----", "MIIEvQIBADANBgkqhkiG9w0BAQEFAASC", "b64b64b64b64", "-----END {0}-----"])
 CONFIGURED = {

@@ -5,14 +5,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 from rkllm_chat.storage.session_files import SessionDirectory
-
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
-Script = Callable[..., str]
+from stage import Run, Script
 
 
 def save_two(program: Run, script: Script, shelf: SessionDirectory) -> tuple[str, str]:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from stage import call_text
+from stage import Run, call_text
 
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
 SERVER = """
 import json, os, sys
 for line in sys.stdin:

@@ -6,7 +6,6 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,11 +21,7 @@ from rkllm_chat.config.trust_rules import Origin
 from rkllm_chat.core.errors import ConfigError
 from rkllm_chat.mcp_client.acceptance import accept as accept_start
 from rkllm_chat.mcp_client.acceptance import may_start, review_start
-from stage import PROGRAM, Screen, call_text
-
-OpenScreen = Callable[..., Screen]
-Script = Callable[..., str]
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
+from stage import PROGRAM, OpenScreen, Run, Screen, Script, call_text
 
 ROOT = Path(__file__).parents[2]
 SERVER = ROOT / "tests/cli/mcp_tool/server.py"

@@ -9,7 +9,6 @@ from __future__ import annotations
 import fcntl
 import json
 import resource
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,9 +20,7 @@ from rkllm_chat.config.servers import ServerConfig
 from rkllm_chat.core.errors import ConfigError
 from rkllm_chat.mcp_client.process.start import SANDBOX_VARIABLE
 from shell import Shell
-from stage import Screen
-
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
+from stage import Run, Screen
 
 ONE = '[[servers]]\nname = "one"\ncommand = "x"\n'
 YAML = "mcpServers: {one: {command: x}}"

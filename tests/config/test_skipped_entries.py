@@ -13,10 +13,8 @@ from mcp_client.faults import chaos
 from rkllm_chat.config.entry_edits import render_toml_entry
 from rkllm_chat.config.loader import load_settings
 from rkllm_chat.core.errors import ConfigError
-from stage import PROGRAM, Screen, call_text
+from stage import PROGRAM, OpenScreen, Run, call_text
 
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
-OpenScreen = Callable[..., Screen]
 REASON = "mcpServers.odd.args must be a list of texts, not 3."
 GOOD = "name = 'good'\ncommand = 'x'\n"
 PLACE = 'mcp.json:4: server "odd" is skipped'

@@ -6,7 +6,6 @@ The rows are written after the documentation of the programs that they name; nam
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,8 +15,8 @@ import pytest
 from rkllm_chat.config.files import find_servers
 from rkllm_chat.config.loader import load_settings
 from rkllm_chat.config.settings import ServerConfig
+from stage import Run
 
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
 START: dict[str, Any] = {"command": "/usr/bin/python3", "args": ["-c", "pass"]}
 ENVIRONMENT = {"HOME": "/home/me", "PATH": "/usr/bin", "GH_TOKEN": "gh", "COPILOT_MCP_KEY": "cm"}
 OFF, NAMED_OFF = {"enabled": False}, "may be a restriction"

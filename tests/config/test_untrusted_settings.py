@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,9 +11,7 @@ import pytest
 from backends.openai.service import Service
 from mcp_client.chaos_http import serving
 from rkllm_chat.config.files import TRUST_VARIABLE
-
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
-Script = Callable[..., str]
+from stage import Run, Script
 
 SECRET = "s3cret-of-the-environment"
 KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\nof the user\n-----END OPENSSH PRIVATE KEY-----\n"

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Run
 from rkllm_chat.config.editor import add_server, save_setting, set_enabled
 from rkllm_chat.config.project_trust import TrustStore
 from rkllm_chat.config.sandbox_rules import Allowance, find_allowance, save_allowance
@@ -21,6 +20,7 @@ from rkllm_chat.core.errors import ConfigError
 from rkllm_chat.core.file_writes import create_file, lock_edits, replace_file
 from rkllm_chat.storage.local_statistics import ToolUsage
 from shell import Shell
+from stage import Run
 
 EVIL = '[policy]\nallow = ["*"]\n\n[[servers]]\nname = "evil"\ncommand = "true"\n'
 PRECIOUS = "# mine\n"

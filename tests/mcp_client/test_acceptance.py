@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -29,12 +28,9 @@ from rkllm_chat.core.errors import ConfigError
 from rkllm_chat.core.sanitize import escape_visibly, sanitize_for_terminal
 from rkllm_chat.mcp_client.acceptance import review_start
 from rkllm_chat.mcp_client.process.start import SANDBOX_VARIABLE
-from stage import Screen
+from stage import OpenScreen, Run
 
 from .chaos_http import serving
-
-OpenScreen = Callable[..., Screen]
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 START = "Start it and trust it from now on? [y/N]"
 SERVER = Path(__file__).parents[1] / "cli/mcp_tool/server.py"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from rkllm_chat import MCPClient, MCPException
-from stage import call_text
+from stage import Run, call_text
 
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
 SERVER = """
 import json, socket, sys
 for line in sys.stdin:

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,12 +16,9 @@ import pytest
 from cpu_time import allow_s
 from rkllm_chat.core.messages import Message
 from rkllm_chat.storage.session_files import SessionDirectory
-from stage import Screen, call_text
+from stage import Run, Screen, Script, call_text
 
 from .faults import TESTS, client_environment, left_behind
-
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
-Script = Callable[..., str]
 
 SET = """
 import os, time

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -15,12 +15,9 @@ import pytest
 from cpu_time import allow_s
 from rkllm_chat.chat.server_events import SERVER_START_WAIT_S
 from rkllm_chat.config.settings import ServerConfig
-from stage import Screen, call_text
+from stage import OpenScreen, Screen, Script, call_text
 
 from .faults import chaos, client_environment, left_behind, read_events
-
-OpenScreen = Callable[..., Screen]
-Script = Callable[..., str]
 
 # What no server may have a terminal do: its title, its clipboard, a device string, another screen, a beep.
 FORBIDDEN = (b"\x1b]0;owned", b"\x1b]52", b"\x1bP1$r", b"\x1b[?1049h", b"\x9b31m", b"\x07")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,12 +10,9 @@ from pathlib import Path
 import pytest
 
 from backends.openai.service import Service
-from stage import Screen, call_text
+from stage import Run, Screen, Script, call_text
 
 from .chaos_http import serving
-
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
-Script = Callable[..., str]
 
 SERVER = """
 import json, sys

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
 import sys
 from collections.abc import Callable
 from datetime import timedelta
@@ -21,7 +20,7 @@ from rkllm_chat import MCPClient, MCPException
 from rkllm_chat.core.errors import AuthError
 from rkllm_chat.mcp_client.toolbox import Toolbox
 from shell import Shell
-from stage import Screen, call_text
+from stage import Run, Screen, Script, call_text
 
 from .chaos_http import open_site
 from .faults import Trial, read_events, try_mode
@@ -29,9 +28,6 @@ from .gate import Gate, open_gate
 from .logins import Person, act, find_file, make_server, refusal, sit
 from .test_addresses import resolve_name, write_certificates
 from .test_pinned_texts import SERVER
-
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
-Script = Callable[..., str]
 
 SINCE_LISTED = 'The tool "add" of server "chaos" {} since it was listed; it was not called.'
 SINCE_ACCEPTED = 'The tool "add" of server "chaos" has changed since you accepted its tools, so it was not called.'

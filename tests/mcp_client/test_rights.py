@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,10 +13,7 @@ import pytest
 
 from mcp_servers.serving import serve
 from rkllm_chat.config.files import TRUST_VARIABLE
-from stage import Screen, call_text
-
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
-Script = Callable[..., str]
+from stage import Run, Screen, Script, call_text
 
 SERVER = Path(__file__).parents[1] / "cli/mcp_tool/server.py"
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,13 +12,9 @@ from typing import Any
 import pytest
 
 from rkllm_chat.config.files import TRUST_VARIABLE
-from stage import Screen, call_text
+from stage import OpenScreen, Run, Screen, Script, call_text
 
 from .faults import chaos, read_events
-
-OpenScreen = Callable[..., Screen]
-Script = Callable[..., str]
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 START = "Start it and trust it from now on? [y/N]"
 ACCEPT = "Approve the current tools of chaos? [y/N]"

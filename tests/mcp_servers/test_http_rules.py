@@ -7,7 +7,6 @@ import json
 import re
 import socket
 import stat
-import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -15,9 +14,8 @@ from pathlib import Path
 import pytest
 
 from mcp_servers.serving import LIMIT_S, Served, serve
-from stage import Screen
+from stage import Run, Screen
 
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
 Start = Callable[..., Served]
 API = "openai"
 HELLO = json.dumps(

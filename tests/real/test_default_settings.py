@@ -13,11 +13,10 @@ from typing import Any
 
 import pytest
 
-from stage import call_text
+from stage import Run, call_text
 
 from .servers import find_place
 
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
 SERVERS_PAGE = Path(__file__).parents[2] / "docs/servers.md"
 PAGE = b"<html><body><p>The tide is high.</p></body></html>"
 NPM, PYTHON, PYTHON_V1 = "node_modules/.bin", "python/bin", "python-v1/bin"

@@ -22,11 +22,7 @@ from rkllm_chat.storage.export import write_new_file
 from rkllm_chat.storage.log_file import MAX_BYTES, MAX_ROTATED_FILES
 from rkllm_chat.storage.media import MediaStore
 from rkllm_chat.storage.session_files import SessionDirectory
-from stage import PROGRAM, Screen, call_text
-
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
-OpenScreen = Callable[..., Screen]
-Script = Callable[..., str]
+from stage import PROGRAM, OpenScreen, Run, Screen, Script, call_text
 
 MAX_BYTES_LEFT = 3000
 PLACES = ("history", "sessions", "logs")

@@ -7,9 +7,9 @@ import re
 import pytest
 from rich.cells import cell_len
 
-from conftest import Run
 from rkllm_chat.core.i18n import list_languages, load
 from rkllm_chat.tui.question_search import complete_page, find_answer, format_found, read_page
+from stage import Run
 
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMENT = re.compile(r" +# .*$", re.MULTILINE)
