@@ -21,6 +21,7 @@ from ..core.messages import Tool
 from ..core.skills import Skill
 from .error_messages import summarize_error
 from .handlers import ChangeKind
+from .protocol.faults import is_for_model
 from .protocol.limits import LIST_TIMEOUT_S, MAX_TOOLS
 from .protocol.paging import ListPages
 
@@ -188,6 +189,7 @@ async def list_tools(client: Client, config: ServerConfig, fresh: bool = False) 
     offered = {name: entry for name, entry in known.items() if config.offers(name)}
     as_tasks = frozenset(name for name, entry in offered.items() if _needs_task(client, entry))
     hidden = {} if _can_run_tasks(client) else dict.fromkeys(sorted(as_tasks), "task")
+    hidden |= {name: "app" for name, entry in offered.items() if not is_for_model(entry.meta)}
     tools = [_read_tool(entry, config) for name, entry in offered.items() if name not in hidden]
     told = {name: extract_pinned_fields(entry.model_dump(by_alias=True)) for name, entry in known.items()}
     return ToolListing(tools, as_tasks - hidden.keys(), hidden, told)

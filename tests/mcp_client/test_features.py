@@ -121,3 +121,21 @@ def test_importing_the_package_does_not_import_the_sdk() -> None:
     code = "import rkllm_chat.mcp_client, sys; print('mcp' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_a_tool_for_the_pages_of_a_server_is_no_tool_of_the_model() -> None:
+    """MCP Apps (SEP-1865): `visibility` without "model"."""
+    server = MCPServer("map")
+    for name, pages in {
+        "open": {"resourceUri": "ui://map"},
+        "ask": {"visibility": ["model", "app"]},
+        "move": {"visibility": ["app"]},
+        "odd": {"visibility": "app"},
+    }.items():
+        server.add_tool(lambda: "done", name=name, meta={"ui": pages})
+
+    async def go() -> tuple[list[str], dict[str, str]]:
+        async with Toolbox.from_servers({"map": server}) as box:
+            return [tool.name for tool in box.tools], dict(box.connections["map"].advertised.hidden)
+
+    assert asyncio.run(go()) == (["open", "ask", "odd"], {"move": "app"})

@@ -112,6 +112,13 @@ TOOL_FAULTS = {
 """Why a tool is left out: a key of the language table "hidden", and the reason in English."""
 
 
+def is_for_model(meta: object) -> bool:
+    """Tell whether a tool is for a model, by its `_meta`: not for the server's pages alone (MCP Apps, SEP-1865)."""
+    pages = meta.get("ui") if isinstance(meta, Mapping) else None
+    readers = pages.get("visibility") if isinstance(pages, Mapping) else None
+    return not isinstance(readers, list) or not readers or "model" in readers
+
+
 def find_tool_fault(entry: dict[str, Any]) -> str:
     """Return why an entry of a list of tools is left out, a key of TOOL_FAULTS; "" if it is usable."""
     schema = entry.get("inputSchema")
