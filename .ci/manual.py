@@ -106,11 +106,10 @@ def make_table() -> str:
 
 def make_model_table() -> str:
     """Return the models to download as a Markdown table."""
-    rows = (
-        f"| `{row['name']}` | {row['engine']} | {row['size']} | {row['license']} | {row['tools']} |\n"
-        for row in list_tried()
-    )
-    return "".join(("| Name | Engine | Size | License | Calling tools |\n| --- | --- | ---: | --- | --- |\n", *rows))
+    columns = ("engine", "size", "memory", "license", "tools")
+    rows = (f"| `{row['name']}` | {' | '.join(row[column] or '-' for column in columns)} |\n" for row in list_tried())
+    head = "| Name | Engine | Size | Memory | License | Calling tools |\n| --- | --- | ---: | ---: | --- | --- |\n"
+    return "".join((head, *rows))
 
 
 def write_files(is_check: bool) -> int:

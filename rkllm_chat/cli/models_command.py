@@ -86,7 +86,9 @@ def main(arguments: Sequence[str]) -> int:
 def _pull(name: str | None, folder: str) -> int:
     if name is None:
         for row in list_tried():
-            write_output("{name:<20}{size:>7}  {engine}, license: {license}\n    tools: {tools}\n".format(**row))
+            memory = f", {row['memory']} of memory" if row["memory"] else ""
+            write_output(f"{row['name']:<20}{row['size']:>7}{memory}  {row['engine']}, license: {row['license']}\n")
+            write_output(f"    tools: {row['tools']}\n")
         write_output('Download one: rkllm-chat models pull NAME. "-" is shown before the download.\n')
         return 0
     from .model_download import pull_model  # imports the HTTP client

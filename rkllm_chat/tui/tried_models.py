@@ -12,9 +12,12 @@ from ..chat.model_loading import ModelOffer
 
 @cache
 def list_tried() -> list[dict[str, str]]:
-    """Return models to download: name, source, engine, size, license, and what was measured with tools."""
+    """Return models to download: name, source, engine, size, memory, license, and what was measured with tools.
+
+    `memory` is the resident memory of the program behind a first answer, with the default context; "" if not measured.
+    """
     rows: list[dict[str, str]] = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
-    return rows
+    return [{"memory": "", **row} for row in rows]
 
 
 def find_downloaded(row: dict[str, str], offers: Iterable[ModelOffer]) -> str | None:

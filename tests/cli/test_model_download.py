@@ -62,7 +62,10 @@ def test_a_model_for_the_npu_comes_with_its_templates(program: Run, hub: Hub, pl
 
 def test_without_a_model_those_of_the_table_are_listed_and_their_names_are_known(program: Run) -> None:
     listed = program("models", "pull").stdout
-    assert "qwen2.5-coder:0.5b   491 MB  GGUF, license: Apache-2.0\n    tools: first call right in" in listed
+    assert (
+        "qwen2.5-coder:0.5b   491 MB, 760 MB of memory  GGUF, license: Apache-2.0\n    tools: first call right in"
+        in listed
+    )
     assert "rkllm-chat models pull lists names" in program("models", "pull", "nosuch:1b", code=2).stderr
 
 

@@ -76,11 +76,16 @@ async def _pick_model(
         for mark, offer in zip(marks, offers, strict=True)
     ]
     choices += [
-        Choice(row["name"], ("", row["name"], row["size"], app.words("model.download", **row))) for row in downloads
+        Choice(row["name"], ("", row["name"], row["size"], app.words("model.download", **row) + _tell_memory(row, app)))
+        for row in downloads
     ]
     picker = Picker(app.words("picker.models"), choices, app.words)
     picker.index = next((index for index, choice in enumerate(choices) if choice.columns[0]), 0)
     return await app.frontend.pick(picker)
+
+
+def _tell_memory(row: Mapping[str, str], app: App) -> str:
+    return app.words("model.memory", memory=row["memory"]) if row["memory"] else ""
 
 
 def _format_size(size_bytes: int) -> str:
