@@ -100,10 +100,12 @@ def _find_dataclass(kind: type) -> Any:
     from dataclasses import field, make_dataclass
 
     members = []
-    for one in _list_fields(kind):
-        default = {} if one.default is _MISSING else {"default": one.default}
-        default = {"default_factory": one.default_factory} if one.default_factory else default
-        members.append((one.name, kind.__annotations__[one.name], field(**default, repr=one.repr, compare=one.compare)))
+    for known in _list_fields(kind):
+        default = {} if known.default is _MISSING else {"default": known.default}
+        default = {"default_factory": known.default_factory} if known.default_factory else default
+        members.append(
+            (known.name, kind.__annotations__[known.name], field(**default, repr=known.repr, compare=known.compare))
+        )
     return make_dataclass(kind.__name__, members, frozen=True)
 
 

@@ -50,7 +50,7 @@ def test_a_conversation_is_shown_and_exported(
     done = program("sessions", "export", husum, "-o", "talk.json", code=3)
     assert "talk.json cannot be written: File exists. Existing files are not overwritten." in done.stderr
     done = program("sessions", "export", husum, "-o", "talk.html", code=2)
-    assert "Unknown export format html. Available formats: md, json." in done.stderr
+    assert "Unknown export format html. Available formats: md, json" in done.stderr
     assert not (folder / "talk.html").exists()
     assert program("sessions", "show", husum).stdout == shown
     assert 'There is no session "zzzz".' in program("sessions", "show", "zzzz", code=2).stderr

@@ -82,8 +82,8 @@ def entries_of(records: tuple[Record, ...]) -> list[LogEntry]:
     return [LogEntry(1_795_195_000.0 + 2 * number, record) for number, record in enumerate(records)]
 
 
-def exported(form: str, records: tuple[Record, ...] = TALK) -> str:
-    return export_conversation(form, "261120-ab12", entries_of(records), WORDS, timezone.utc)
+def exported(format_name: str, records: tuple[Record, ...] = TALK) -> str:
+    return export_conversation(format_name, "261120-ab12", entries_of(records), WORDS, timezone.utc)
 
 
 def hostile_talk(texts: tuple[str, ...] = HOSTILE) -> tuple[Record, ...]:
@@ -220,14 +220,14 @@ def test_a_fence_is_longer_than_any_in_the_text() -> None:
     assert "<h1>not a heading" not in rendered and "# not a heading" in rendered
 
 
-@pytest.mark.parametrize("form", EXPORTS)
-def test_an_export_that_is_printed_does_not_control_the_terminal(form: str) -> None:
-    text = exported(form, hostile_talk(("\x1b[2J\x1b]0;title\x07\x9b31m",)))
+@pytest.mark.parametrize("format_name", EXPORTS)
+def test_an_export_that_is_printed_does_not_control_the_terminal(format_name: str) -> None:
+    text = exported(format_name, hostile_talk(("\x1b[2J\x1b]0;title\x07\x9b31m",)))
     assert "title" in text and not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", text)
 
 
-@pytest.mark.parametrize("form", EXPORTS)
-def test_a_talk_of_any_records_is_exported(form: str) -> None:
+@pytest.mark.parametrize("format_name", EXPORTS)
+def test_a_talk_of_any_records_is_exported(format_name: str) -> None:
     odd: tuple[Record, ...] = (
         Message("assistant", "no question"), Usage(), Message("tool", "t", TIDE), HistoryEdited(0, 9),
         TurnFinished("failed", "x"),
@@ -237,7 +237,7 @@ def test_a_talk_of_any_records_is_exported(form: str) -> None:
         HistoryEdited(5, 2, (Message("user", "q"),)),
     )  # fmt: skip
     for size in range(len(odd) + 1):
-        assert exported(form, odd[:size])
+        assert exported(format_name, odd[:size])
 
 
 @pytest.fixture
