@@ -331,6 +331,7 @@ def _list(settings: Settings, options: argparse.Namespace, is_one: bool) -> int:
         {
             **(answers.get(server.name) or _make_row(server, "configured" if is_enabled(server) else "disabled")),
             "not_obeyed": [*server.not_obeyed],
+            **({"disabled_by": server.disabled_by} if server.disabled_by else {}),
         }
         for server in servers
     ]
@@ -399,6 +400,8 @@ def _print_rows(rows: Sequence[dict[str, Any]], with_tools: bool) -> None:
             print(f"  ! the name has letters that look like others: {', '.join(letters)}")
         if row["error"]:
             print(f"  {sanitize_line(row['error'])}")
+        if row.get("disabled_by"):
+            print(f"  switched off by {sanitize_line(row['disabled_by'])}")
         for entry in row.get("not_obeyed", ()):
             print(f"  without effect here: {sanitize_line(entry)}")
         for tool in row["tools"] if with_tools else ():

@@ -40,7 +40,7 @@ from .files import (
     parse_servers,
     read_text,
 )
-from .foreign_entries import ROOTS, find_outer_switch
+from .foreign_entries import ROOTS
 from .foreign_switches import list_switches, means_on
 from .servers import (
     BOARD_SERVER,
@@ -186,8 +186,8 @@ def set_enabled(name: str, is_enabled: bool, path: Path, environment: Mapping[st
             for key in list_switches(entry) or ["disabled"]:
                 new = set_json_member(new, (*place, key), is_enabled is means_on(key))
             found = _find_configured(name, new, path, origin) if is_enabled else None
-            if isinstance(found, ServerConfig) and (reason := find_outer_switch(found.not_obeyed)):
-                raise ConfigError(f"it is {reason}.", "Switch it on there.", path=str(path))
+            if isinstance(found, ServerConfig) and found.disabled_by:
+                raise ConfigError(f"{found.disabled_by} switches it off.", "Switch it on there.", path=str(path))
             if isinstance(found, ServerConfig) and found.kept_off:  # the user says that they may be ignored
                 ignored = [*found.ignored_keys, *found.kept_off]
                 new = set_json_member(new, (*place, "ignored_keys"), ignored)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -120,7 +120,6 @@ _OPENCODE_VARIABLE = re.compile(r"(?<!\$)\{((?:env|file):[^{}]*)\}")
 _BARE_VARIABLE = re.compile(r"\$([A-Z_][A-Z0-9_]*)(?=$|/)")
 _UNKNOWN_VARIABLES = ("file", "command", "config", "cmd", "user_config", "extensionInstallFolder", "secret")
 _MAX_SHOWN = 200
-_OUTER_SWITCH = "switched off in "
 
 
 class Translation(NamedTuple):
@@ -130,11 +129,13 @@ class Translation(NamedTuple):
         table: The entry.
         not_obeyed: What it allows beyond our rules, and what is not understood, as text.
         kept_off: Places of what is not understood and keeps the server off.
+        disabled_by: Path of another file that switches the server off, or "".
     """
 
     table: dict[str, Any]
     not_obeyed: tuple[str, ...]
     kept_off: tuple[str, ...] = ()
+    disabled_by: str = ""
 
 
 class ForeignFile(NamedTuple):
@@ -234,11 +235,6 @@ def add_settings(file: ForeignFile, path: str, settings: Any) -> ForeignFile:
     )
 
 
-def find_outer_switch(remarks: Iterable[str]) -> str:
-    """Return the remark that another file switches a server off; "" if there is none."""
-    return next((remark for remark in remarks if remark.startswith(_OUTER_SWITCH)), "")
-
-
 def _inherit_variables(entry: Any) -> Any:
     """Return an entry of mcphub, where a variable without a value is that of the environment."""
     env = entry.get("env") if isinstance(entry, dict) else None
@@ -316,8 +312,8 @@ def translate_entry(name: str, entry: Any, file: ForeignFile, source: str) -> Tr
     _translate_login(table, entry, source, place)
     _check_typo(table, entry, source, name)
     table = _translate_variables(table, file.inputs, source, place)
-    outer = [f"{_OUTER_SWITCH}{file.disabled_by[name]}"] if name in file.disabled_by else []
-    return Translation(table, (*not_obeyed, *outer, *_list_remarks(table, entry)), tuple(kept_off))
+    remarks = (*not_obeyed, *_list_remarks(table, entry))
+    return Translation(table, remarks, tuple(kept_off), file.disabled_by.get(name, ""))
 
 
 def _find_key(key: str, value: Any) -> str:

@@ -45,6 +45,7 @@ _IGNORED_FIELDS = (
     "original_name",
     "not_obeyed",
     "kept_off",
+    "disabled_by",
     "ignored_keys",
     "timeout_s",
     "tool_timeouts",

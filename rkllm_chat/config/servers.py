@@ -102,6 +102,7 @@ class ServerConfig:
         not_obeyed: What the entry of another program allows beyond our rules, and what is not understood, as text: it
             is shown and has no effect.
         kept_off: Places of keys that are not understood and may be restrictions: because of them the server is off.
+        disabled_by: File with another program's settings that switch the server off.
     """
 
     name: str
@@ -137,6 +138,7 @@ class ServerConfig:
     original_name: str = ""
     not_obeyed: tuple[str, ...] = ()
     kept_off: tuple[str, ...] = ()
+    disabled_by: str = ""
 
     def get_timeout_s(self, tool: str) -> float:
         """Return the timeout of a call of this tool."""
@@ -193,7 +195,7 @@ class SkippedServer:
         return ConfigError(text, self.hint, path=self.source, line=self.line or None, server=self.name)
 
 
-_NOT_WRITTEN = ("source", "origin", "replaces", "place", "original_name", "not_obeyed", "kept_off")
+_NOT_WRITTEN = ("source", "origin", "replaces", "place", "original_name", "not_obeyed", "kept_off", "disabled_by")
 SERVER_KEYS = tuple(entry.name for entry in fields(ServerConfig) if entry.name not in _NOT_WRITTEN)
 """Keys of an entry."""
 BOARD_SERVER = ServerConfig(
@@ -359,13 +361,17 @@ class _EntryDecoder:
         try:
             if repeated := _find_repeated_key(entry):
                 raise ConfigError(f'{self._source}: {place}: the key "{repeated}" occurs twice in one object.')
-            table, not_obeyed, kept_off = (
-                translate_entry(name, entry, file, self._source) if file else Translation(entry, ())
-            )
+            translation = translate_entry(name, entry, file, self._source) if file else Translation(entry, ())
+            table = translation.table
             if file:
                 table = {**{key: value for key, value in table.items() if key in SERVER_KEYS}, "name": slug}
             server = decode_server(table, self._source, place, self._origin)
-            server = replace(server, not_obeyed=not_obeyed, kept_off=kept_off)
+            server = replace(
+                server,
+                not_obeyed=translation.not_obeyed,
+                kept_off=translation.kept_off,
+                disabled_by=translation.disabled_by,
+            )
             if server.name in names:
                 text = f'{self._source}: two servers have the name "{server.name}".'
                 raise ConfigError(text, path=self._source)

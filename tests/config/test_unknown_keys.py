@@ -141,8 +141,8 @@ def test_the_user_can_use_a_server_in_spite_of_what_is_not_understood(
 
 
 SETTINGS: dict[str, tuple[Any, dict[str, Any], str]] = {
-    "disabled": ({"disabledMcpjsonServers": ["a"]}, OFF, "switched off in {path}"),
-    "others enabled": ({"enabledMcpjsonServers": ["b"]}, OFF, "switched off in {path}"),
+    "disabled": ({"disabledMcpjsonServers": ["a"]}, OFF, "by {path}"),
+    "others enabled": ({"enabledMcpjsonServers": ["b"]}, OFF, "by {path}"),
     "a tool denied": ({"permissions": {"deny": ["mcp__a__rm", "Read(.env)"], "defaultMode": "plan"}}, WITHOUT, ""),
     "nothing about servers": ({"model": "x", "hooks": {"Stop": []}, "enableAllProjectMcpServers": True}, {}, ""),
     "unreadable": ("{", OFF, "{path} (not understood, may be a restriction"),
@@ -169,7 +169,7 @@ def test_settings_of_claude_code_hold_for_its_project_file(
         assert {"enabled": server.enabled, "tools_deny": server.tools_deny} == {
             "enabled": True, "tools_deny": (), **values
         }  # fmt: skip
-        said = "; ".join(server.not_obeyed)
+        said = "; ".join([*server.not_obeyed, *([f"by {server.disabled_by}"] if server.disabled_by else [])])
         shown = str(path) if place.startswith("~") else place
         assert named.format(path=shown) in said and bool(named) is bool(said), said
 
@@ -179,7 +179,8 @@ def test_a_server_that_claude_code_switches_off_is_enabled_there(program: Run, f
     (folder / ".claude/settings.local.json").write_text('{"disabledMcpjsonServers": ["a"]}', encoding="utf-8")
     (folder / ".mcp.json").write_text(json.dumps(beside()), encoding="utf-8")
     said = program("mcp", "enable", "a", code=3).stderr
-    assert "it is switched off in .claude/settings.local.json. Switch it on there." in said
+    assert ".claude/settings.local.json switches it off. Switch it on there." in said
+    assert "switched off by .claude/settings.local.json" in program("mcp", "list", "--no-start").stdout
     assert json.loads((folder / ".mcp.json").read_text(encoding="utf-8")) == beside()
 
 

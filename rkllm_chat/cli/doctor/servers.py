@@ -43,7 +43,8 @@ def _check_server(board: Board, server: ServerConfig, trust_store: TrustStore) -
     except ConfigError as error:
         return warn(error.message, error.hint)
     if not server.enabled:
-        return warn("disabled", f"rkllm-chat mcp enable {server.name}") if server.kept_off else ok("disabled")
+        by = f"disabled by {server.disabled_by}" if server.disabled_by else "disabled"
+        return warn(by, f"rkllm-chat mcp enable {server.name}") if server.kept_off else ok(by)
     if server.url:
         return ok("remote, not contacted")
     if server.cwd and not board.map_path(server.cwd).is_dir():

@@ -186,6 +186,7 @@ def describe_server(server: ServerConfig) -> dict[str, Any]:
         "sandbox_missing": _find_missing_sandbox(server),
         "enabled": server.enabled,
         "not_obeyed": server.not_obeyed or None,
+        "disabled_by": server.disabled_by or None,
         "source": server.source,
     }
     return {key: value for key, value in description.items() if value is not None}
