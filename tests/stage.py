@@ -284,11 +284,15 @@ class Screen:
         return self.wait_until(self._is_at_empty_prompt, "an empty prompt", seconds)
 
     def _is_at_empty_prompt(self) -> bool:
-        """Whether the cursor is behind the mark of an empty prompt; below it is a status line at most."""
+        """Whether the cursor is behind the mark of an empty prompt; below it is a status line at most.
+
+        An example may stand in it, in grey.
+        """
         row = self.emulator.cursor.y
-        display = self.emulator.display
+        display, cells = self.emulator.display, self.emulator.buffer[row]
         below = sum(bool(line.strip()) for line in display[row + 1 :])
-        return display[row].rstrip() == ">" and self.emulator.cursor.x > 1 and below < 2
+        typed = "".join(cells[x].data for x in sorted(cells) if cells[x].fg != "brightblack").rstrip()
+        return typed == ">" and self.emulator.cursor.x > 1 and below < 2
 
     def wait_until(self, happened: Callable[[], bool], what: str, seconds: float = 15) -> list[str]:
         limit = time.monotonic() + seconds

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..backends.base import Backend, ThinkingSwitch
+from ..backends.shared.model_files import read_parameter_count
 from ..backends.unloaded import UnloadedBackend
 from ..config.files import find_own_folder
 from ..config.project_trust import list_refused
@@ -200,6 +201,11 @@ class App:
     def backend(self) -> Backend:
         return self.chat.backend
 
+    @property
+    def calls_no_tools(self) -> bool:
+        """Whether the model is of a kind that called no tool when it was measured."""
+        return 0 < read_parameter_count(self.backend.name) <= self.chat.profile.callless_parameters
+
     async def open(self) -> None:
         """Load the model and open the servers. Raises ModelError if the model cannot be loaded."""
         # a task, because servers open beside it, and one may ask for sampling before the model is there (see
@@ -212,7 +218,7 @@ class App:
             toolbox = self._make_toolbox(self._accept(self.settings.servers))
             opening.append(toolbox.open(SERVER_START_WAIT_S if self.frontend else None))
         await asyncio.gather(*opening)
-        report_load(self.backend, self.words, self.notify, self.state)
+        self._report_load()
         self._is_open = True
         self._report_instructions()
 
@@ -336,7 +342,13 @@ class App:
             self.used_models.append(self.settings.model)
             self.settings = settings
             if self.frontend:
-                report_load(self.backend, self.words, self.notify, self.state)
+                self._report_load()
+
+    def _report_load(self) -> None:
+        """Tell the user what is to be known of the model that was loaded."""
+        report_load(self.backend, self.words, self.notify, self.state)
+        if self.calls_no_tools:
+            self.notify(self.words("chat.callless", model=self.backend.name), "warning")
 
     async def _reload_model(self, failure: ChatError) -> None:
         """Load the previous model again after another one could not be loaded.

@@ -37,6 +37,7 @@ class PromptProfile:
             that reads, or it has an address or a file that one takes. Discard a first call about something that nobody
             spoke of.
         writes_unmarked: The family writes calls without a marker, also behind prose.
+        callless_parameters: Number of parameters up to which no model of the row called a tool when it was measured.
         sampling: Names of sampling parameters -> values, where the settings have none.
         tool_sampling: The same while tools are listed, before `sampling`: calls, and answers from their results, are
             generated as they were measured.
@@ -55,6 +56,7 @@ class PromptProfile:
     answers_flat: bool = False
     forces_calls: bool = False
     writes_unmarked: bool = False
+    callless_parameters: int = 0
     sampling: Mapping[str, Any] = field(default_factory=dict[str, Any])
     tool_sampling: Mapping[str, Any] = field(default_factory=lambda: {"temperature": 0.0})
     sentences: Sentences = field(default_factory=dict[str, Mapping[str, str]])
@@ -133,7 +135,12 @@ PROFILES: dict[str, PromptProfile] = {
             },
         ),
         # 135M: called no tool in any of 40 wordings, but answers from a result that it is given
-        PromptProfile("smollm2", ("smollm2",), sentences={"en": {**_FRAME, "answer_now": _ANSWER_IN_ONE_SENTENCE}}),
+        PromptProfile(
+            "smollm2",
+            ("smollm2",),
+            callless_parameters=135_000_000,
+            sentences={"en": {**_FRAME, "answer_now": _ANSWER_IN_ONE_SENTENCE}},
+        ),
         DEFAULT,
     )
 }

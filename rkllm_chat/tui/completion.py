@@ -11,12 +11,13 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from functools import partial
 
+from prompt_toolkit.application import get_app
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion, FuzzyCompleter, WordCompleter
 from prompt_toolkit.document import Document
 
 from ..chat.app import App
 from ..core.errors import ChatError
-from ..core.sanitize import sanitize_line
+from ..core.sanitize import sanitize_line, shorten_line
 from ..core.user_paths import expand_home
 from .slash_commands import COMMANDS
 from .slash_commands.basics import explain_action
@@ -26,6 +27,7 @@ from .status_source import StatusSource
 _QUERY_TIMEOUT_S = 1.0
 _CACHE_S = 10.0
 MAX_COMPLETIONS = 200
+_MIN_WIDTH_FOR_USAGE, _MAX_USAGE = 70, 24
 _FREQUENT = ("/model", "/tools", "/mcp", "/sessions", "/clear", "/retry", "/help")  # the first ones of the menu
 
 
@@ -57,10 +59,13 @@ class LineCompleter(Completer):
             candidates, word = list(dict.fromkeys([*names, *others])), before
         else:
             candidates, word = list(await self._arguments(app, name, typed)), typed.rpartition(" ")[2]
+        usages = {} if blank else {entry.names[0]: entry.usage for entry in COMMANDS.values()}
         descriptions = {candidate: self._explain(candidate, name if blank else "") for candidate in candidates}
         completer = WordCompleter(candidates[:MAX_COMPLETIONS], meta_dict=descriptions, WORD=True)
+        has_room = get_app().output.get_size().columns >= _MIN_WIDTH_FOR_USAGE
         for completion in FuzzyCompleter(completer, WORD=True).get_completions(Document(word), complete_event):
-            yield completion
+            usage = usages.get(completion.text, "") if has_room and word.startswith("/") else ""
+            yield _add_usage(completion, shorten_line(usage, _MAX_USAGE)) if usage else completion
 
     def _explain(self, candidate: str, name: str) -> str:
         """Return the help line of a command, or of an action of the command `name`, in the user's language."""
@@ -104,6 +109,12 @@ class LineCompleter(Completer):
         self._cache = {old: entry for old, entry in self._cache.items() if now - entry[0] < _CACHE_S}
         self._cache[key] = now, cached
         return cached
+
+
+def _add_usage(completion: Completion, usage: str) -> Completion:
+    """Return a completion that is shown with its arguments behind it."""
+    display = [*completion.display, ("", f" {usage}")]
+    return Completion(completion.text, completion.start_position, display, completion.display_meta)
 
 
 async def _list_uris(app: App) -> list[str]:

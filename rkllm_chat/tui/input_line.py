@@ -61,6 +61,7 @@ class InputLine:
         buffer: The text being edited.
         question: The question that is being asked, one at a time; None for none.
         is_closed: The session has ended; no line is returned any more.
+        example: What can be asked, shown in the empty line until the first key; "" for nothing.
     """
 
     def __init__(self, history: History, completer: Completer, refresh: Callable[[], None]) -> None:
@@ -70,6 +71,7 @@ class InputLine:
         self._is_reading = False
         self.question: Question | None = None
         self.is_closed = False
+        self.example = ""
         self.buffer = Buffer(
             multiline=True,
             history=history,

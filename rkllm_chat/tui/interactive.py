@@ -100,6 +100,12 @@ class InteractiveFrontend(TerminalFrontend):
             self.screen.line.buffer.text = line
             self.screen.line.submit()
 
+    def show_example(self, text: str) -> None:
+        """Show what can be asked in the empty line, unless a key was pressed already."""
+        if not self.screen.keys.was_pressed:
+            self.screen.line.example = sanitize_line(text)
+            self.screen.refresh()
+
     def _echo(self, line: str) -> list[str]:
         """Return the lines to echo, as they are sent; a very long input is truncated and its length added."""
         lines = sanitize_for_terminal(unescape_mentions(line[:_MAX_ECHOED])).splitlines()

@@ -54,6 +54,7 @@ class KeyHandler:
 
     Attributes:
         stop: Called by Ctrl+C and Esc; None while nothing runs.
+        was_pressed: Whether any key was pressed.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class KeyHandler:
         actions: KeyActions,
     ) -> None:
         self.stop: Callable[[], None] | None = None
+        self.was_pressed = False
         self._actions = actions
         self._line, self._close, self._edit_text = line, close, edit_text
         self._is_hinted = False
@@ -104,6 +106,7 @@ class KeyHandler:
 
     def record_key_time(self) -> None:
         """Record the time of a key press; called before every key."""
+        self.was_pressed, self._line.example = True, ""
         if not (self._line.question and self._line.question.keys):
             self._last_key_at = time.monotonic()
             self._consent_key = ""

@@ -82,6 +82,9 @@ class LineModeFrontend(TerminalFrontend):
             self.notify(f"{PROMPT}{line}")
             self._input = f"{line}\n".encode() + self._input
 
+    def show_example(self, _text: str) -> None:
+        """Show no example: a line has one look here."""
+
     def close_input(self) -> None:
         """Make a pending `read_line` return None."""
         self._has_ended = True

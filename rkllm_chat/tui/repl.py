@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING
 
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 
-from ..backends import identify_model
+from ..backends import choose_backend, identify_model
 from ..backends.shared.model_files import find_shipped_model
+from ..calls.schema.resolve import required_of
 from ..chat.app import App, open_app
 from ..chat.attachments import save_results, send_message
 from ..chat.event_stream import Emit
@@ -35,7 +36,9 @@ from ..core.events import Draft, Event, Leave, Notice, TurnEnded
 from ..core.i18n import Words
 from ..core.private_files import explain_open_error, make_folder, open_private
 from ..core.redact import Redactor
+from ..core.sanitize import shorten_line
 from ..core.version import __version__
+from ..prompt.tool_listing import first_line
 from ..storage.session_files import SessionDirectory
 from . import slash_commands as commands
 from .completion import LineCompleter
@@ -50,6 +53,13 @@ if TYPE_CHECKING:
     AnyFrontend = InteractiveFrontend | LineModeFrontend
 
 _PICK_SESSION = "pick"
+_EXAMPLES = {
+    **dict.fromkeys(("get_time", "get_current_time"), "example_time"),
+    **dict.fromkeys(("list_files", "list_directory"), "example_files"),
+    **dict.fromkeys(("search", "web_search", "brave_web_search"), "example_search"),
+}
+"""Names of tools that usual servers have -> the example to show."""
+_MAX_EXAMPLE = 60
 
 
 class _GuardedFileHistory(FileHistory):
@@ -199,6 +209,7 @@ async def _announce(
     status_source.recount_context()
     for notice in welcome_notices(app):
         frontend.show(notice)
+    frontend.show_example(_find_example(app))
     await app.sandbox_access.offer()
     app.prefiller.start()
     return app
@@ -248,10 +259,26 @@ def _is_demonstration(app: App) -> bool:
     return not app.chat.history and identify_model(app.settings).file == find_shipped_model()
 
 
+def _find_example(app: App) -> str:
+    """Return a question that fits the connected servers, for a real model and a new conversation; else ""."""
+    if app.chat.history or _is_demonstration(app) or choose_backend(app.settings) == "scripted":
+        return ""
+    if app.calls_no_tools:
+        return app.words("repl.example_plain")
+    servers, tools = {*app.starting_servers}, list(app.toolbox.tools)
+    for name in [tool.name for tool in tools] + (["get_time"] if BOARD_SERVER.name in servers else []):
+        if (key := _EXAMPLES.get(name)) is not None:
+            return app.words(f"repl.{key}")
+    readers = [tool for tool in tools if tool.server and tool.read_only and not required_of(tool.schema)]
+    if readers:
+        return shorten_line(first_line(readers[0].description) or readers[0].name, _MAX_EXAMPLE)
+    return app.words("repl.example_tools" if tools or servers else "repl.example_plain")
+
+
 def _describe_demonstration(app: App) -> Notice:
     """Say what the small model is, what to ask it if the board server is there, and how to get a real one."""
     servers = {*app.starting_servers, *(tool.server for tool in app.toolbox.tools)}
-    sample = app.words("repl.sample") if BOARD_SERVER.name in servers else ""
+    sample = app.words("repl.sample", example=app.words("repl.example_time")) if BOARD_SERVER.name in servers else ""
     return Notice(app.words("repl.demonstration", sample=sample))
 
 

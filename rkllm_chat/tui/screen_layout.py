@@ -35,6 +35,7 @@ from prompt_toolkit.layout import (
 )
 from prompt_toolkit.layout.menus import CompletionsMenu
 from prompt_toolkit.layout.processors import (
+    AfterInput,
     ConditionalProcessor,
     Processor,
     TabsProcessor,
@@ -54,6 +55,7 @@ from ..core.sanitize import compile_invisible, escape_visibly
 from .event_lines import open_terminal
 from .input_line import InputLine
 from .picker import Picker
+from .status_line import SEPARATOR
 
 MIN_REDRAW_S = 0.03
 _MENU_ROWS = 8
@@ -94,8 +96,13 @@ class ScreenLayout:
         search = SearchToolbar()
         has_tabs = Condition(lambda: "\t" in self._line.buffer.text)  # the processor takes long for long lines
         tabs = ConditionalProcessor(TabsProcessor(tabstop=4, char1=" ", char2=" "), has_tabs)
+        shows_example = Condition(lambda: not (self._line.buffer.text or self._line.question))
+        example = ConditionalProcessor(AfterInput(lambda: self._line.example, "class:suggestion"), shows_example)
         control = BufferControl(
-            self._line.buffer, [RevealProcessor(), tabs], search_buffer_control=search.control, preview_search=True
+            self._line.buffer,
+            [RevealProcessor(), tabs, example],
+            search_buffer_control=search.control,
+            preview_search=True,
         )
         line = Window(
             control,
@@ -176,7 +183,11 @@ class ScreenLayout:
         return ANSI("\n".join(self._visible_open_lines()))
 
     def _status_text(self) -> AnyFormattedText:
-        return ANSI(self._status(self.width))
+        state = self._line.buffer.complete_state
+        if state is None or not state.completions:
+            return ANSI(self._status(self.width))
+        place = f"({(state.complete_index or 0) + 1}/{len(state.completions)})"
+        return ANSI(f"{place}{SEPARATOR}{self._status(max(0, self.width - len(place) - len(SEPARATOR)))}")
 
     def _line_prefix(self, number: int, wraps: int) -> AnyFormattedText:
         prompt = self._line.prompt

@@ -33,6 +33,7 @@ TOOLS: dict[str, tuple[list[str], list[str]]] = {
     "list_files": (["path"], ["names", "cut"]),
     "read_file": (["path", "lines"], ["text", "cut"]),
 }
+NPU = {"sys/class/devfreq/fdab0000.npu/cur_freq": "1000000000\n"}
 
 
 @pytest.fixture
@@ -73,9 +74,11 @@ def test_a_shared_folder_that_is_a_link_stays_the_same_one(folder: Path) -> None
     assert said(shared)[0] == "one\ntwo\nthree" and said(secret)[2]
 
 
-def test_every_tool_is_described_with_its_schemas(folder: Path) -> None:
+def test_every_tool_is_described_with_its_schemas(folder: Path, tmp_path: Path) -> None:
+    root = write_files(tmp_path / "board", NPU)
+
     async def run() -> list[Any]:
-        async with Client(build_server(folder), read_timeout_seconds=LIMIT_S) as client:
+        async with Client(build_server(folder, root), read_timeout_seconds=LIMIT_S) as client:
             about = client.server_info
             assert about is not None
             assert (about.name, about.version) == ("board", __version__)
@@ -160,7 +163,7 @@ def test_the_board_answers_over_stdio(folder: Path) -> None:
     async def run() -> None:
         process = StdioServerParameters(command=sys.executable, args=arguments)
         async with Client(process, read_timeout_seconds=PROCESS_LIMIT_S) as client:
-            assert {tool.name for tool in (await client.list_tools()).tools} == set(TOOLS)
+            assert {tool.name for tool in (await client.list_tools()).tools} >= TOOLS.keys() - {"get_npu"}
             answer = await client.call_tool("read_file", {"path": "a.txt", "lines": 2})
             assert said(answer) == ("one\ntwo", {"text": "one\ntwo", "cut": True}, False)
             denied = await client.call_tool("read_file", {"path": "../secret.txt"})
@@ -171,10 +174,21 @@ def test_the_board_answers_over_stdio(folder: Path) -> None:
     asyncio.run(run())
 
 
-def test_missing_sensors_and_npu_are_named(folder: Path, tmp_path: Path) -> None:
+def test_missing_sensors_are_named(folder: Path, tmp_path: Path) -> None:
     text, _, failed = said(call(folder, "get_temperature", tmp_path))
     assert failed and "no temperature sensor" in text
-    assert said(call(folder, "get_npu", tmp_path)) == ("There is no NPU here.", None, True)
+    assert said(call(folder, "get_memory", tmp_path))[2]
+
+
+@pytest.mark.parametrize("has_npu", [True, False])
+def test_a_tool_about_the_npu_is_offered_where_there_is_one(has_npu: bool, folder: Path, tmp_path: Path) -> None:
+    root = write_files(tmp_path / "board", NPU if has_npu else {})
+
+    async def list_tools() -> set[str]:
+        async with Client(build_server(folder, root), read_timeout_seconds=LIMIT_S) as client:
+            return {tool.name for tool in (await client.list_tools()).tools}
+
+    assert asyncio.run(list_tools()) == TOOLS.keys() - (set() if has_npu else {"get_npu"})
 
 
 def test_gauges_of_an_npu_board_are_described(folder: Path, tmp_path: Path) -> None:

@@ -30,6 +30,32 @@ def test_the_small_model_answers_with_a_tool(open_chat: OpenChat) -> None:
     assert screen.wait_for_end() == 0
 
 
+@pytest.mark.model
+def test_an_example_that_fits_the_servers_stands_in_the_empty_line_until_the_first_key(
+    open_chat: OpenChat, folder: Path, shipped_model: Path
+) -> None:
+    (folder / "real.gguf").write_bytes(shipped_model.read_bytes())
+    screen = open_chat("--model real.gguf")
+    screen.wait_for_end_of_line("> What time is it in Tokyo?")
+    screen.say("a", "> a")
+    assert not any("Tokyo" in line for line in screen.lines())
+    screen.say("\x7f", ">")
+    screen.wait_for_prompt()
+    assert not any("Tokyo" in line for line in screen.lines()), "it was for the first key"
+    without = open_chat("--model real.gguf --no-servers --set language=ja", LANG="ja_JP.UTF-8")
+    without.wait_for("> RAM とフラッシュメモリの違い")
+
+
+@pytest.mark.model
+@pytest.mark.parametrize(("name", "is_told"), [("SmolLM2-135M.gguf", True), ("SmolLM2-1.7B.gguf", False)])
+def test_a_model_that_was_seen_to_call_no_tool_says_so(
+    name: str, is_told: bool, open_chat: OpenChat, folder: Path, shipped_model: Path
+) -> None:
+    (folder / name).write_bytes(shipped_model.read_bytes())
+    screen = open_chat(f"--model {name} --set prompt_profile=smollm2")
+    assert any("called no tool when it was measured" in line for line in screen.lines()) == is_told
+
+
 def test_ctrl_c_clears_a_line_hints_and_then_leaves(open_chat: OpenChat) -> None:
     screen = open_chat("--no-servers", "Hello.")
     screen.say("never sent", "never sent")
@@ -319,7 +345,7 @@ def test_a_server_is_added_switched_off_and_on_and_removed(open_chat: OpenChat, 
     )
     screen.enter("/mcp disable harbour", "harbour  off")
     screen.enter("/mcp enable harbour")
-    lines = screen.enter("/tools only harbour", "5 of 16 tools are on")
+    lines = screen.enter("/tools only harbour", "5 of 15 tools are on")
     assert not any("Configuration changed" in line for line in lines), "the chat knows its own edit"
     assert 'name = "harbour"' in config.read_text(encoding="utf-8")
     screen.enter("/mcp reload", "board    connected", "harbour  connected")

@@ -156,7 +156,8 @@ def _hardware_tools(root: Path) -> list[Callable[..., Any]]:
         load_percent = None if npu.load is None else list(npu.load)
         return make_result(text, Npu(load_percent=load_percent, frequency_hz=npu.frequency))
 
-    return [get_temperature, get_memory, get_load, get_npu]
+    has_npu = hardware.read_npu(root) is not None  # elsewhere the tool would only cost tokens, and be called
+    return [get_temperature, get_memory, get_load, *([get_npu] if has_npu else [])]
 
 
 def format_duration(seconds: float) -> str:
