@@ -124,7 +124,7 @@ def test_errors_of_commands_say_how_a_server_is_accepted(stranger: Path, program
     assert error["type"] == "ConfigError"
     assert f"({sys.executable} {' '.join(ARGS)})" in error["message"] and "mcp_config.toml" in error["message"]
     assert error["details"]["accept"] == "rkllm-chat mcp trust harbour"
-    done = program("-p", "tide?", "--model", script("I do not know."))
+    done = program("-p", "tide?", "--model", script("I do not know."), *HARBOUR)
     assert "rkllm-chat mcp trust harbour" in done.stderr
     findings = json.loads(program("doctor", "--json").stdout)["result"]["lines"]
     [finding] = [finding for finding in findings if finding["name"] == "server harbour"]

@@ -227,7 +227,7 @@ def test_a_folders_file_that_is_meant_for_something_else_stops_nothing(
     (folder / "mcp_servers.json").write_text("{}", encoding="utf-8")
     (folder / "mcp_config.toml").write_text(render_toml_entry(entry), encoding="utf-8")
     notes = [f'{name}: the file is skipped: no "mcpServers" object.' for name in (".mcp.json", "mcp.json")]
-    done = program("-p", "hi", "--model", script("Hello."))
+    done = program("-p", "hi", "--model", script("Hello."), "--server", "good")
     assert done.stdout == "Hello.\n" and [note for note in notes if note not in done.stderr] == []
     program("trust", "--yes", "good")
     called = json.loads(program("call-tool", "good.echo", "--args", '{"text": "x"}').stdout)
