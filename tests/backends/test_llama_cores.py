@@ -22,8 +22,6 @@ from rkllm_chat.config.settings import Generation
 from rkllm_chat.core.messages import Message
 from stage import Run
 
-TREES = Path(__file__).parents[1] / "trees"
-
 
 def write_files(root: Path, files: Mapping[str, str]) -> Path:
     for name, text in files.items():
@@ -45,10 +43,12 @@ def write_siblings(root: Path, *siblings: str, name: str = "core_cpus_list") -> 
 
 
 def test_the_big_cluster_is_found_by_the_capacity_of_its_cores(tmp_path: Path) -> None:
-    assert find_big_cores(TREES / "mainline_rknpu") == (4, 5, 6, 7)
-    assert find_big_cores(TREES / "mainline_rknpu", frozenset({0, 1, 5})) == (5,)
-    assert find_big_cores(TREES / "mainline_rknpu", frozenset({0, 1})) == ()
-    assert find_big_cores(TREES / "rv1126b") == () == find_big_cores(TREES / "laptop")
+    board = write_capacities(tmp_path / "board", *4 * ["530"], *4 * ["1024"])
+    assert find_big_cores(board) == (4, 5, 6, 7)
+    assert find_big_cores(board, frozenset({0, 1, 5})) == (5,)
+    assert find_big_cores(board, frozenset({0, 1})) == ()
+    equal = write_capacities(tmp_path / "equal", *4 * ["1024"])
+    assert find_big_cores(equal) == () == find_big_cores(tmp_path)
     # an RK3588 whose big clusters are rated differently; a chip with six big cores and an offline one
     assert find_big_cores(write_capacities(tmp_path / "a", *4 * ["530"], *2 * ["1010"], *2 * ["1024"])) == (4, 5, 6, 7)
     assert find_big_cores(write_capacities(tmp_path / "b", "", "300", *6 * ["1024"])) == (2, 3, 4, 5, 6, 7)
