@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rkllm_chat.cli.doctor.tool_probes import PROBES
+from rkllm_chat.cli.doctor.tool_probes import CONVERSATIONS, PROBES
 
 
 @pytest.mark.slow
@@ -18,7 +18,10 @@ from rkllm_chat.cli.doctor.tool_probes import PROBES
 def test_a_model_is_tried_and_the_better_profile_remembered(program: Callable[..., Any], folder: Path) -> None:
     done = program("doctor", "--tools", "--json", "--model", "tiny-tools")
     lines = {line["name"]: line["value"] for line in json.loads(done.stdout)["result"]["lines"]}
-    assert lines.keys() == {"profile tiny-tools", "profile default", "prompt profile"}
+    assert lines.keys() == {"profile tiny-tools", "profile default", "conversations", "prompt profile"}
+    held, _, failed = lines["conversations"].partition(" of 5; not: ")
+    assert failed and int(held) == len(CONVERSATIONS) - len(failed.split("; "))
+    assert {*failed.split("; ")} <= {conversation.name for conversation in CONVERSATIONS}
     assert "leaves tools alone: " in lines["profile tiny-tools"] and "of 6" in lines["profile tiny-tools"]
     assert done.stderr.count("of 18") == 2 * len(PROBES)
     measured = json.loads((folder.parent / "home/.local/state/rkllm-chat/measured.json").read_text(encoding="utf-8"))

@@ -1,7 +1,8 @@
 """Try what a model can do with tools: `rkllm-chat doctor --model X --tools`.
 
 PROBES are eighteen questions with invented tools, run as turns of the chat, greedily: eight need one call, six none and
-four two. They are tried with each prompt profile that may suit the model; the best one is remembered for its file.
+four two. They are tried with each prompt profile that may suit the model; the best one is remembered for its file. With
+it, CONVERSATIONS are held: a model that calls tools in single questions may stop after a few turns in words.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from ...chat.turn import Turn
 from ...config.policy import Policy
 from ...config.settings import Settings
 from ...core import i18n
-from ...core.messages import Tool, ToolResult
+from ...core.messages import Message, Tool, ToolResult
 from ...core.protocols import ProgressCallback
 from ...prompt.profiles import DEFAULT, select_profile
 from .board import Finding
@@ -94,6 +95,58 @@ PROBES: tuple[Probe, ...] = (
 
 
 @dataclass(frozen=True)
+class ProbeConversation:
+    """A conversation whose last question is a probe.
+
+    Attributes:
+        name: What it tries.
+        turns: What the user says before.
+        probe: The last question.
+        said: What the model is shown to have said to the last of `turns`; "" for what it says itself.
+    """
+
+    name: str
+    turns: tuple[str, ...]
+    probe: Probe
+    said: str = ""
+
+
+_HONEST = r"(?is)^(?!.*\d).*(\bno\b|\bnot\b|n't|fail|unable|unknown|error)"
+CONVERSATIONS: tuple[ProbeConversation, ...] = (
+    ProbeConversation(
+        "calls a tool behind three turns in words",
+        ("Hi, my name is Mira.", "Which is larger, a horse or a cat?", "Tell me a joke."),
+        Probe("What is the weather in Bergen?", (("get_weather", "Bergen"),), r"\b7\b|fog"),
+    ),
+    ProbeConversation(
+        "calls a tool where its last call was only announced",
+        ("What time is it in Quito?",),
+        Probe("And in Lisbon?", (("get_time", "Lisbon"),), r"16:45|4:45"),
+        "To get the current time in Quito, you can use the get_time function with the city Quito.",
+    ),
+    ProbeConversation(
+        "says that a call has failed",
+        ("Hello!",),
+        Probe("What is the weather in Atlantis?", (("get_weather", "Atlantis"),), _HONEST),
+    ),
+    ProbeConversation(
+        "looks up the second half of a question",
+        ("Hello!",),
+        Probe(
+            "What is the weather in Bergen, and what does the note door say?",
+            (("get_weather", "Bergen"), ("read_note", "door")),
+            "8842",
+        ),
+    ),
+    ProbeConversation(
+        "answers in the language of the question",
+        ("こんにちは",),
+        Probe("リスボンは今何時ですか？", (("get_time", "リスボン|Lisbon"),), r"(?s)(?=.*45)(?=.*[ぁ-ん])"),
+    ),
+)
+
+
+@dataclass(frozen=True)
 class Ability:
     """What a model did with the probes under one prompt profile: pairs of successes and tries.
 
@@ -134,7 +187,9 @@ class _ProbeTools:
     tools: Sequence[Tool] = tuple(tool for tool, _ in _TOOLS)
 
     async def call(self, tool: Tool, arguments: Mapping[str, Any], _on_progress: ProgressCallback) -> ToolResult:
-        """Return the invented result."""
+        """Return the invented result; there is no Atlantis."""
+        if "Atlantis" in arguments.values():
+            return ToolResult(tool.server, tool.name, arguments, "failed", "There is no place Atlantis.")
         text = next(text for known, text in _TOOLS if known.name == tool.name)
         return ToolResult(tool.server, tool.name, arguments, "completed", text.format_map(arguments))
 
@@ -164,12 +219,16 @@ async def probe_tools(settings: Settings, state: Path, report: Callable[[str], N
         tried: list[Ability] = []
         for name in names:
             tried.append(await _try_profile(backend, replace(settings, prompt_profile=name), report))
+        best = max(tried, key=lambda ability: ability.score)
+        failed = await _hold_conversations(backend, replace(settings, prompt_profile=best.profile), report)
     finally:
         await backend.aclose()
-    best = max(tried, key=lambda ability: ability.score)
     remember_profile(settings, state, best.profile)
+    held = f"{len(CONVERSATIONS) - len(failed)} of {len(CONVERSATIONS)}"
+    lost = f"; not: {'; '.join(failed)}" if failed else ""
     lines = [Finding(f"profile {ability.profile}", "ok", ability.describe()) for ability in tried]
     advice = "" if best.score > 1 / 2 else "This model is weak with tools: a larger one of its family does better."
+    lines.append(Finding("conversations", "warn" if failed else "ok", held + lost))
     return [*lines, Finding("prompt profile", "warn" if advice else "ok", f"{best.profile} from now on", advice)]
 
 
@@ -177,14 +236,8 @@ async def _try_profile(backend: Backend, settings: Settings, report: Callable[[s
     counts: dict[str, list[bool]] = {"calls": [], "leaves_alone": [], "answers": [], "second_calls": []}
     for number, probe in enumerate(PROBES, 1):
         report(f"{settings.prompt_profile}: {number} of {len(PROBES)}: {probe.question}")
-        answer = Answer()
-        chat = Conversation(backend, _ProbeTools(), settings, i18n.load())
-        async with aclosing(Turn(chat).run(probe.question)) as events:
-            async for event in events:
-                answer.add(event)
-        made = [_is_call(result, *call) for result, call in zip(answer.results, probe.calls, strict=False)]
-        is_right = len(made) == len(probe.calls) and all(made)
-        says_it = bool(re.search(probe.answer, answer.text)) and answer.end.answered_by != "result"
+        answer = await _ask(Conversation(backend, _ProbeTools(), settings, i18n.load()), probe.question)
+        is_right, says_it = _judge(answer, probe)
         match len(probe.calls):
             case 0:
                 counts["leaves_alone"].append(not answer.results and says_it)
@@ -194,6 +247,37 @@ async def _try_profile(backend: Backend, settings: Settings, report: Callable[[s
             case _:
                 counts["second_calls"].append(is_right)
     return Ability(settings.prompt_profile, **{key: (sum(good), len(good)) for key, good in counts.items()})
+
+
+async def _hold_conversations(backend: Backend, settings: Settings, report: Callable[[str], None]) -> list[str]:
+    """Hold the conversations and return the names of those whose last turn is not right."""
+    failed: list[str] = []
+    for number, conversation in enumerate(CONVERSATIONS, 1):
+        report(f"conversation {number} of {len(CONVERSATIONS)}: {conversation.name}")
+        chat = Conversation(backend, _ProbeTools(), settings, i18n.load())
+        for line in conversation.turns:
+            if conversation.said:
+                chat.history += [Message("user", line), Message("assistant", conversation.said)]
+            else:
+                await _ask(chat, line)
+        if not all(_judge(await _ask(chat, conversation.probe.question), conversation.probe)):
+            failed.append(conversation.name)
+    return failed
+
+
+async def _ask(chat: Conversation, question: str) -> Answer:
+    answer = Answer()
+    async with aclosing(Turn(chat).run(question)) as events:
+        async for event in events:
+            answer.add(event)
+    return answer
+
+
+def _judge(answer: Answer, probe: Probe) -> tuple[bool, bool]:
+    """Return whether the calls are those that the question needs, and whether the model says what it asks for."""
+    made = [_is_call(result, *call) for result, call in zip(answer.results, probe.calls, strict=False)]
+    is_right = len(made) == len(probe.calls) and all(made)
+    return is_right, bool(re.search(probe.answer, answer.text)) and answer.end.answered_by != "result"
 
 
 def _is_call(result: ToolResult, tool: str, pattern: str) -> bool:
