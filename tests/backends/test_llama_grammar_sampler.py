@@ -100,15 +100,15 @@ def test_a_call_truncated_by_the_limit_stays_truncated(llama: LlamaBackend) -> N
 
 @pytest.mark.parametrize("constrained", [True, False])
 def test_a_constrained_chat_calls_with_all_required_arguments(llama: LlamaBackend, constrained: bool) -> None:
-    box = Box({"get_time": tell_time}, schemas={"get_time": {**TOOLS[0].schema, "required": ["place", "clock"]}})
+    toolbox = Box({"get_time": tell_time}, schemas={"get_time": {**TOOLS[0].schema, "required": ["place", "clock"]}})
     settings = Settings(constrained=constrained, generation=GREEDY, max_steps=1)
     events = asyncio.run(
-        collect(Turn(Conversation(llama, box, settings, language.load())).run("What time is it in Tokyo?"))
+        collect(Turn(Conversation(llama, toolbox, settings, language.load())).run("What time is it in Tokyo?"))
     )
     (found,) = [event.call for event in events if isinstance(event, CallFound)]
     assert (found.name, found.arguments["place"]) == ("get_time", "Tokyo")
     assert (found.arguments.get("clock") in ("12h", "24h")) == constrained
-    assert box.called == ([("get_time", found.arguments)] if constrained else [])
+    assert toolbox.called == ([("get_time", found.arguments)] if constrained else [])
 
 
 CHOSEN = {
@@ -126,10 +126,12 @@ CHOSEN = {
 @pytest.mark.parametrize("form", ["hermes", "xml", "qwen3-coder"])
 def test_a_constrained_chat_calls_in_a_form_that_the_model_never_learnt(llama: LlamaBackend, form: str) -> None:
     def called(constrained: bool) -> list[tuple[str, dict[str, Any]]]:
-        box = Box({"get_time": tell_time}, schemas={"get_time": CHOSEN})
+        toolbox = Box({"get_time": tell_time}, schemas={"get_time": CHOSEN})
         settings = Settings(tool_format=form, constrained=constrained, generation=GREEDY, max_steps=1)
-        asyncio.run(collect(Turn(Conversation(llama, box, settings, language.load())).run("What time is it in Tokyo?")))
-        return box.called
+        asyncio.run(
+            collect(Turn(Conversation(llama, toolbox, settings, language.load())).run("What time is it in Tokyo?"))
+        )
+        return toolbox.called
 
     ((name, arguments),) = called(constrained=True)
     assert (name, arguments["place"]) == ("get_time", "Tokyo")
@@ -172,11 +174,11 @@ def test_an_unreadable_grammar_is_logged_once_and_not_used(
 def test_a_tool_too_complex_for_a_grammar_can_be_called(llama: LlamaBackend, caplog: pytest.LogCaptureFixture) -> None:
     endless = {"allOf": [{"$ref": "#/properties/zone"}] * 9}
     schema = {"type": "object", "properties": {"place": {"type": "string"}, "zone": endless}, "required": ["place"]}
-    box = Box({"get_time": tell_time}, schemas={"get_time": schema})
+    toolbox = Box({"get_time": tell_time}, schemas={"get_time": schema})
     caplog.set_level(logging.DEBUG, "rkllm_chat.calls.grammar")
-    chat = Conversation(llama, box, Settings(generation=GREEDY, max_steps=1), language.load())
+    chat = Conversation(llama, toolbox, Settings(generation=GREEDY, max_steps=1), language.load())
     asyncio.run(collect(Turn(chat).run("What time is it in Tokyo?")))
-    assert box.called == [("get_time", {"place": "Tokyo"})]
+    assert toolbox.called == [("get_time", {"place": "Tokyo"})]
     (record,) = caplog.records
     assert "BudgetExceededError" in record.message
 

@@ -95,9 +95,9 @@ def slow_starts() -> list[Figure]:
         with tempfile.TemporaryDirectory() as folder:
             configs = [chaos(Path(folder), "slow-start", f"slow{one}", delay_s=1.0) for one in range(number)]
             begun = time.perf_counter()
-            async with Toolbox(configs, Path(folder)) as box:
+            async with Toolbox(configs, Path(folder)) as toolbox:
                 spent = time.perf_counter() - begun
-                assert not box.failures, box.failures
+                assert not toolbox.failures, toolbox.failures
         return spent
 
     asyncio.run(start(1))  # imports are not what is measured
@@ -142,24 +142,24 @@ class Slow(ScriptedBackend):
 class Reading:
     """A server's tools, which only read."""
 
-    box: Toolbox
+    toolbox: Toolbox
 
     @property
     def tools(self) -> Sequence[Tool]:
-        return [replace(tool, read_only=True, trusted=True) for tool in self.box.tools]
+        return [replace(tool, read_only=True, trusted=True) for tool in self.toolbox.tools]
 
     async def call(self, tool: Tool, arguments: Mapping[str, Any], on_progress: ProgressCallback) -> ToolResult:
-        known = next(one for one in self.box.tools if one.full_name == tool.full_name)
-        return await self.box.call(known, arguments, on_progress)
+        known = next(one for one in self.toolbox.tools if one.full_name == tool.full_name)
+        return await self.toolbox.call(known, arguments, on_progress)
 
 
 async def take_turn(calls: int, writing_s: float = 0, starts_early: bool = True) -> float:
     with tempfile.TemporaryDirectory() as folder:
         config = chaos(Path(folder), "late-reply", delay_s=1.0)
-        async with Toolbox([config], Path(folder)) as box:
+        async with Toolbox([config], Path(folder)) as toolbox:
             replies = ["\n".join(call_text("act", text=str(number)) for number in range(calls)), "Done."]
             backend = Slow(replies, writing_s)
-            chat = Conversation(backend, Reading(box), Settings(), language.load(), starts_calls_early=starts_early)
+            chat = Conversation(backend, Reading(toolbox), Settings(), language.load(), starts_calls_early=starts_early)
             begun = time.perf_counter()
             async with aclosing(Turn(chat).run("Go.")) as turn:
                 async for _ in turn:
@@ -226,9 +226,9 @@ async def time_call(folder: Path, way: str) -> float:
 
 @asynccontextmanager
 async def open_ours(folder: Path) -> AsyncIterator[Call]:
-    async with Toolbox([chaos(folder, "ok")], folder) as box:
-        tool = next(tool for tool in box.tools if tool.name == "echo")
-        yield lambda: box.call(tool, {"text": "x"}, lambda *_: None)
+    async with Toolbox([chaos(folder, "ok")], folder) as toolbox:
+        tool = next(tool for tool in toolbox.tools if tool.name == "echo")
+        yield lambda: toolbox.call(tool, {"text": "x"}, lambda *_: None)
 
 
 @asynccontextmanager
@@ -243,10 +243,10 @@ async def open_sdk(folder: Path) -> AsyncIterator[Call]:
 @asynccontextmanager
 async def open_probe(folder: Path, mode: SandboxMode) -> AsyncIterator[Call]:
     server = ServerConfig("probe", command=sys.executable, args=("-I", "-S", str(PROBE)), sandbox=mode)
-    async with Toolbox([server], folder) as box:
-        assert box.tools, box.failures
-        tool = box.tools[0]
-        yield lambda: box.call(tool, {"probes": []}, lambda *_: None)
+    async with Toolbox([server], folder) as toolbox:
+        assert toolbox.tools, toolbox.failures
+        tool = toolbox.tools[0]
+        yield lambda: toolbox.call(tool, {"probes": []}, lambda *_: None)
 
 
 WAYS: dict[str, Open] = {

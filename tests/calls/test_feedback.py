@@ -48,7 +48,7 @@ async def depth(**arguments: Any) -> str:
     return f"depth of {arguments}"
 
 
-def box_of(**options: Any) -> Box:
+def toolbox_of(**options: Any) -> Box:
     return Box({"depth": depth, "height": depth}, schemas={"depth": SCHEMA}, **options)
 
 
@@ -92,16 +92,16 @@ INVALID_CALLS: list[tuple[str, str, str, dict[str, Any] | None]] = [
 
 def assert_corrected(format_name: str, bad: str, code: str, fault: str, example: dict[str, Any] | None) -> None:
     """The model is told the fault in one line, and shown its own call as it should be written."""
-    box = box_of()
+    toolbox = toolbox_of()
     chat = make_chat(
-        [bad, FORMATS[format_name].render_call("depth", {"at": "Husum"}), "Deep."], box, tool_format=format_name
+        [bad, FORMATS[format_name].render_call("depth", {"at": "Husum"}), "Deep."], toolbox, tool_format=format_name
     )
     events = take_turn(chat, "how deep?")
     shown = FORMATS[format_name].example if example is None else FORMATS[format_name].render_call("depth", example)
     first, _, rest = messages_about_calls(chat)[0].partition("\n")
     assert f" {code}. " in first and fault in first
     assert rest.endswith(f":\n{shown}")
-    assert box.called == [("depth", {"at": "Husum"})]
+    assert toolbox.called == [("depth", {"at": "Husum"})]
     assert end_of(events).reason == "answered"
     assert not any(isinstance(event, Notice) for event in events)
 
@@ -133,13 +133,13 @@ def test_every_fault_has_a_text_in_every_language(code: str) -> None:
 
 
 def test_a_person_sees_the_fault_without_the_example() -> None:
-    events = take_turn(make_chat([call_text("depth"), "Sorry."], box_of()), "how deep?")
+    events = take_turn(make_chat([call_text("depth"), "Sorry."], toolbox_of()), "how deep?")
     (result,) = [event.result for event in events if isinstance(event, ToolFinished)]
     assert result.status == "failed" and '"at" is required' in result.text and "\n" not in result.text
 
 
 def test_coercions_are_among_the_repairs_of_a_call() -> None:
-    events = take_turn(make_chat([call_text("depth", at=7, metres="3"), "Deep."], box_of()), "how deep?")
+    events = take_turn(make_chat([call_text("depth", at=7, metres="3"), "Deep."], toolbox_of()), "how deep?")
     assert [event.call for event in events if isinstance(event, ToolStarted)] == [
         ToolCall("depth", {"at": "7", "metres": 3}, ("at: integer to text", "metres: text to integer"))
     ]
@@ -148,8 +148,8 @@ def test_coercions_are_among_the_repairs_of_a_call() -> None:
 @pytest.mark.parametrize(("last", "is_answer"), [("I cannot tell.", True), (BROKEN, False)])
 def test_a_turn_has_two_corrections_and_then_an_answer_without_calls(last: str, is_answer: bool) -> None:
     bad = [f'Well. [TOOL_CALL]\n{{"name": depth{number}}}\n[END_TOOL_CALL]' for number in range(3)]
-    box = box_of()
-    chat = make_chat([*bad, last, last], box)
+    toolbox = toolbox_of()
+    chat = make_chat([*bad, last, last], toolbox)
     events = take_turn(chat, "how deep?")
     shown = [Text(last)] if is_answer else [Text(bad[2].removeprefix("Well. ")), GAVE_UP]
     assert events[-1 - len(shown) : -1] == shown
@@ -158,14 +158,14 @@ def test_a_turn_has_two_corrections_and_then_an_answer_without_calls(last: str, 
     assert len(end.usage) == (4 if is_answer else 5)
     assert are_corrected(chat) == [True, True, False]
     assert "bad_json" in messages_about_calls(chat)[2]
-    assert box.called == []
+    assert toolbox.called == []
 
 
 @pytest.mark.parametrize(
     "bad", [BROKEN, call_text("dept", at="Husum"), call_text("depth")], ids=["unreadable", "unknown", "missing"]
 )
 def test_the_same_bad_call_again_is_not_corrected_again(bad: str) -> None:
-    chat = make_chat([bad, f"Once more: {bad}", "It is deep."], box_of())
+    chat = make_chat([bad, f"Once more: {bad}", "It is deep."], toolbox_of())
     events = take_turn(chat, "how deep?")
     assert are_corrected(chat) == [True, False]
     assert end_of(events).answered_by == "forced"
@@ -174,29 +174,29 @@ def test_the_same_bad_call_again_is_not_corrected_again(bad: str) -> None:
 
 def test_a_bad_call_that_was_improved_is_corrected_again() -> None:
     replies = [call_text("dept"), call_text("depth"), call_text("depth", at="Husum"), "Deep."]
-    box = box_of()
-    assert end_of(take_turn(make_chat(replies, box), "how deep?")).reason == "answered"
-    assert box.called == [("depth", {"at": "Husum"})]
+    toolbox = toolbox_of()
+    assert end_of(take_turn(make_chat(replies, toolbox), "how deep?")).reason == "answered"
+    assert toolbox.called == [("depth", {"at": "Husum"})]
 
 
 def test_a_reply_with_a_valid_call_goes_on_without_a_third_correction() -> None:
     replies = [f"{BROKEN}{call_text('height', at=number)}" for number in range(3)]
-    box = box_of()
-    chat = make_chat([*replies, "High."], box)
+    toolbox = toolbox_of()
+    chat = make_chat([*replies, "High."], toolbox)
     events = take_turn(chat, "how high?")
-    assert len(box.called) == 3
+    assert len(toolbox.called) == 3
     assert end_of(events).reason == "answered"
     assert are_corrected(chat) == [True, False, False, False, False, False]
 
 
 def test_the_next_turn_has_its_own_corrections() -> None:
-    chat = make_chat([*[BROKEN] * 4, "Hello."], box_of())
+    chat = make_chat([*[BROKEN] * 4, "Hello."], toolbox_of())
     assert end_of(take_turn(chat, "how deep?")).reason == "steps"
     assert end_of(take_turn(chat, "and now?")).reason == "answered"
 
 
 def test_calls_with_other_arguments_all_run() -> None:
-    chat = make_chat([*(call_text("depth", at=str(number)) for number in range(7)), "Deep."], box_of())
+    chat = make_chat([*(call_text("depth", at=str(number)) for number in range(7)), "Deep."], toolbox_of())
     assert end_of(take_turn(chat, "how deep?")).reason == "answered"
 
 
@@ -207,11 +207,11 @@ def cut_reply(text: str) -> ScriptedReply:
 
 @pytest.mark.parametrize(("read_only", "called"), [(True, 1), (False, 0)], ids=["reads", "acts"])
 def test_of_a_reply_that_was_cut_off_only_calls_that_read_are_run(read_only: bool, called: int) -> None:
-    box = box_of(read_only=read_only)
+    toolbox = toolbox_of(read_only=read_only)
     cut = call_text("depth", at="Husum") + " and then I will"
-    chat = make_chat([cut_reply(cut), "Deep."], box, policy=Policy(approve="all"))
+    chat = make_chat([cut_reply(cut), "Deep."], toolbox, policy=Policy(approve="all"))
     events = take_turn(chat, "how deep?")
-    assert len(box.called) == called
+    assert len(toolbox.called) == called
     assert end_of(events).reason == "answered"
     if not called:
         (text,) = messages_about_calls(chat)
@@ -224,15 +224,15 @@ def test_a_cut_off_reply_is_not_run_on_the_word_of_a_server_that_is_not_trusted(
         def tools(self) -> list[Tool]:
             return [Tool("depth", server="box", read_only=True)]
 
-    box = Untrusted({"depth": depth})
-    take_turn(make_chat([cut_reply(call_text("depth")), "Deep."], box, policy=Policy(approve="read-only")), "deep?")
-    assert box.called == []
-    take_turn(make_chat([call_text("depth"), "Deep."], box, policy=Policy(approve="read-only")), "deep?")
-    assert box.called == [("depth", {})]
+    toolbox = Untrusted({"depth": depth})
+    take_turn(make_chat([cut_reply(call_text("depth")), "Deep."], toolbox, policy=Policy(approve="read-only")), "deep?")
+    assert toolbox.called == []
+    take_turn(make_chat([call_text("depth"), "Deep."], toolbox, policy=Policy(approve="read-only")), "deep?")
+    assert toolbox.called == [("depth", {})]
 
 
 def test_a_call_that_is_cut_off_at_the_same_place_ends_the_turn_for_its_length() -> None:
-    chat = make_chat([call_text("depth", at="H" * 400)] * 4, box_of(), generation=Generation(max_tokens=20))
+    chat = make_chat([call_text("depth", at="H" * 400)] * 4, toolbox_of(), generation=Generation(max_tokens=20))
     events = take_turn(chat, "how deep?")
     raw = call_text("depth", at="H" * 400)[:80]
     unreadable = events[-4]

@@ -234,14 +234,14 @@ def test_an_error_of_a_server_is_redacted_before_it_is_truncated(tool: str, stag
 
     async def call_with_all() -> dict[str, str]:
         results: dict[str, str] = {}
-        async with Toolbox([server], stage / "logs") as box:
+        async with Toolbox([server], stage / "logs") as toolbox:
             for kind, text in list(texts.items())[: None if tool == "refuse" else 3]:
                 # at the limit of what is shown: a secret that is truncated first is not recognized
                 padded = "x " * ((295 - len(text) // 2) // 2) + text
-                (called,) = (one for one in box.tools if one.name == tool)
-                results[kind] = (await box.call(called, {"text": padded}, lambda *_: None)).text
+                (called,) = (one for one in toolbox.tools if one.name == tool)
+                results[kind] = (await toolbox.call(called, {"text": padded}, lambda *_: None)).text
                 if tool == "die":
-                    await box.restart("leaky")
+                    await toolbox.restart("leaky")
         return results
 
     results = asyncio.run(call_with_all())

@@ -45,40 +45,40 @@ async def converse(url: str, context: Mapping[str, Any]) -> int:
         oauth = await make_oauth(url, context, Path(folder))
         config = ServerConfig(NAME, url=url, transport="http", timeout_s=20, oauth=oauth)
         handlers = ClientHandlers(elicit=accept_defaults, log_in=visit, agree_to_login=agree)
-        box = Toolbox([config], Path(folder, "logs"), handlers)
+        toolbox = Toolbox([config], Path(folder, "logs"), handlers)
         try:
-            await box.open()
-            if NAME in box.failures:
-                print(box.failures[NAME], file=sys.stderr)
+            await toolbox.open()
+            if NAME in toolbox.failures:
+                print(toolbox.failures[NAME], file=sys.stderr)
                 return 1
-            await use_everything(box, context)
+            await use_everything(toolbox, context)
         finally:
-            await box.aclose()
+            await toolbox.aclose()
     return 0
 
 
-async def use_everything(box: Toolbox, context: Mapping[str, Any]) -> None:
+async def use_everything(toolbox: Toolbox, context: Mapping[str, Any]) -> None:
     calls = {call["name"]: call["arguments"] for call in context.get("toolCalls", ())}
-    tools = await box.list_tools(NAME)
+    tools = await toolbox.list_tools(NAME)
     for tool in tools:
         arguments = fill(tool.schema)
         if isinstance(arguments.get("schema"), dict):
             arguments["schema"] = tools[0].schema
         if not calls or tool.name in calls:
-            result = await box.call(tool, calls.get(tool.name, arguments), lambda *_: None)
+            result = await toolbox.call(tool, calls.get(tool.name, arguments), lambda *_: None)
             print(tool.name, result.status, result.text)
-    for _, resource in await box.list_resources(NAME):
-        await tell(box.read_resource(resource.uri, NAME))
-    for _, prompt in await box.list_prompts(NAME):
+    for _, resource in await toolbox.list_resources(NAME):
+        await tell(toolbox.read_resource(resource.uri, NAME))
+    for _, prompt in await toolbox.list_prompts(NAME):
         arguments = {argument.name: "text" for argument in prompt.arguments or ()}
-        await tell(box.get_prompt(NAME, prompt.name, arguments))
-    for skill in box.skills if wants_skills() else ():
-        await tell(load_skill(box, skill))
+        await tell(toolbox.get_prompt(NAME, prompt.name, arguments))
+    for skill in toolbox.skills if wants_skills() else ():
+        await tell(load_skill(toolbox, skill))
 
 
-async def load_skill(box: Toolbox, skill: Skill) -> list[str]:
+async def load_skill(toolbox: Toolbox, skill: Skill) -> list[str]:
     """All files of a skill, its main file first; none after one that is not as listed."""
-    return [await box.read_skill(skill), *[await box.read_skill(skill, path) for path in skill.paths]]
+    return [await toolbox.read_skill(skill), *[await toolbox.read_skill(skill, path) for path in skill.paths]]
 
 
 def wants_skills() -> bool:

@@ -84,12 +84,12 @@ def test_schemas_of_unused_tools_are_read_in_the_first_turn_only() -> None:
         return "17"
 
     schemas = {f"unused_{number}": Schema(type="object", properties={"x": {"type": "string"}}) for number in range(9)}
-    box = Fixed({"look": look, **dict.fromkeys(schemas, look)}, schemas=schemas)
-    chat = make_chat([call_text("look"), "It is 17."] * 3, box)
+    toolbox = Fixed({"look": look, **dict.fromkeys(schemas, look)}, schemas=schemas)
+    chat = make_chat([call_text("look"), "It is 17."] * 3, toolbox)
     take_turn(chat, "Look!")
     read = Schema.read
     assert read > 0
     take_turn(chat, "Again!")
     take_turn(chat, "And again!")
     assert Schema.read == read
-    assert [call[0] for call in box.called] == ["look"] * 3
+    assert [call[0] for call in toolbox.called] == ["look"] * 3

@@ -98,13 +98,13 @@ def serve(
 class Caller:
     """A connected client. `progress` has the progress texts of all calls."""
 
-    def __init__(self, box: Toolbox, server: ServerConfig) -> None:
-        self.box, self.server = box, server
+    def __init__(self, toolbox: Toolbox, server: ServerConfig) -> None:
+        self.toolbox, self.server = toolbox, server
         self.progress: asyncio.Queue[str] = asyncio.Queue()
 
     async def call(self, name: str, **arguments: Any) -> ToolResult:
-        tool = next(tool for tool in self.box.tools if tool.name == name)
-        return await self.box.call(tool, arguments, lambda _done, _total, text: self.progress.put_nowait(text))
+        tool = next(tool for tool in self.toolbox.tools if tool.name == name)
+        return await self.toolbox.call(tool, arguments, lambda _done, _total, text: self.progress.put_nowait(text))
 
     async def wait_for_progress(self, text: str) -> None:
         async def wait() -> None:
@@ -121,8 +121,8 @@ def connect(server: ServerConfig, logs: Path, play: Callable[[Kind], Awaitable[N
     """Play with a client of that kind, connected to the server."""
 
     async def go() -> None:
-        async with Toolbox([server], logs) as box:
-            assert not box.failures
-            await play(kind(box, server))
+        async with Toolbox([server], logs) as toolbox:
+            assert not toolbox.failures
+            await play(kind(toolbox, server))
 
     asyncio.run(asyncio.wait_for(go(), LIMIT_S))

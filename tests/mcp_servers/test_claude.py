@@ -48,7 +48,7 @@ def test_all_tools_answer_and_the_conversation_continues(stage: Stage) -> None:
     (stage.work / "notes.txt").write_text("tide 2.4\n", encoding="utf-8")
 
     async def play(call: Talk) -> None:
-        tools = sorted(tool.name for tool in call.box.tools if tool.server)
+        tools = sorted(tool.name for tool in call.toolbox.tools if tool.server)
         assert tools == [
             "clear_execution_history",
             "execute_claude",
@@ -206,7 +206,7 @@ def test_history_and_session_are_kept_on_disk_with_owner_only_modes(stage: Stage
         assert [(run["prompt"], run["session_id"]) for run in kept["history"]] == [("one", "session-1"), ("fail", None)]
         assert kept["current_session_id"] == "session-1"
         await call("execute_claude", prompt="three")
-        text = (await call.box.read_attachment("claude://statistics")).text
+        text = (await call.toolbox.read_attachment("claude://statistics")).text
         totals = json.loads(text)
         assert totals.pop("seconds") > 0
         assert totals == {"runs": 3, "failed": 1, "cost_usd": 0.5, "input_tokens": 32, "output_tokens": 14}

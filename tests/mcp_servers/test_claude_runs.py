@@ -77,8 +77,8 @@ def test_a_killed_stdio_server_ends_its_run(stage: Stage) -> None:
 def test_a_terminated_http_server_ends_its_run(stage: Stage) -> None:
     async def go() -> None:
         server = served.entry("claude")
-        async with Toolbox([server], stage.place / "logs") as box:
-            running = asyncio.create_task(Talk(box, server).call("execute_claude", prompt="sleep well"))
+        async with Toolbox([server], stage.place / "logs") as toolbox:
+            running = asyncio.create_task(Talk(toolbox, server).call("execute_claude", prompt="sleep well"))
             pids = await read_pids(stage)
             served.process.terminate()
             await wait_for(lambda: not any(map(is_there, pids)))

@@ -135,7 +135,7 @@ def test_a_model_behind_a_url_gets_the_named_key_and_its_tools_are_not_read_only
     key = "sk-the-secret-of-husum"
 
     async def play(call: Talk) -> None:
-        assert [tool.name for tool in call.box.tools if tool.read_only] == ["count_tokens", "model_info"]
+        assert [tool.name for tool in call.toolbox.tools if tool.read_only] == ["count_tokens", "model_info"]
         assert await call.ask("What is 6 * 7?", system="Be short.", max_tokens=20) == ("completed", REPLY)
         service.mode = "unauthorized"
         status, text = await call.ask("And now?")
@@ -162,7 +162,7 @@ def test_tools_are_listed_before_the_model_is_loaded_and_its_absence_is_an_error
     talk: Start, shipped_model: Path, folder: Path
 ) -> None:
     async def play(call: Talk) -> None:
-        tools = [tool.name for tool in call.box.tools if tool.read_only]
+        tools = [tool.name for tool in call.toolbox.tools if tool.read_only]
         assert tools == ["ask", "summarize", "count_tokens", "model_info"]
         for name, arguments in (("ask", {"prompt": "Hello"}), ("count_tokens", {"text": "Hello"}), ("model_info", {})):
             missing = await call.call(name, **arguments)

@@ -54,13 +54,13 @@ def test_a_new_server_is_reached_by_its_printed_entry(program: Any, tmp_path: Pa
     assert server.name == "harbour"
 
     async def go() -> tuple[str, list[str], str, str]:
-        async with Toolbox([server], tmp_path / "logs") as box:
-            assert not box.failures
-            tool = next(tool for tool in box.tools if tool.name == "find_notes")
-            found = await box.call(tool, {"word": "ladder"}, lambda *_: None)
-            uris = [resource.uri for _, resource in await box.list_resources()]
-            (notes,) = (await box.read_resource("notes://all")).contents
-            (message,) = (await box.get_prompt("harbour", "plan_day", {"day": "Sunday"})).messages
+        async with Toolbox([server], tmp_path / "logs") as toolbox:
+            assert not toolbox.failures
+            tool = next(tool for tool in toolbox.tools if tool.name == "find_notes")
+            found = await toolbox.call(tool, {"word": "ladder"}, lambda *_: None)
+            uris = [resource.uri for _, resource in await toolbox.list_resources()]
+            (notes,) = (await toolbox.read_resource("notes://all")).contents
+            (message,) = (await toolbox.get_prompt("harbour", "plan_day", {"day": "Sunday"})).messages
             assert isinstance(notes, TextResourceContents) and isinstance(message.content, TextContent)
             return found.text, uris, notes.text.splitlines()[0], message.content.text
 

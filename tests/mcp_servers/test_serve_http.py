@@ -342,7 +342,7 @@ INVALID_OPTIONS: dict[str, list[tuple[str, int, str]]] = {
     "llm": [
         ("--backend no", 2, '"no"'),
         ("--set context_tokens=-1", 2, "context_tokens"),
-        ("--max-tokens 0", 2, "max_tokens"),
+        ("--max-tokens 0", 2, "--max-tokens must"),
         ("--folder /no/such", 2, "/no/such"),
         ("--config no.toml", 3, "no.toml: No such file"),
         ("--model http://h:x/v1#m", 3, "is not the URL"),

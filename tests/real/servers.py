@@ -117,18 +117,20 @@ def wait_for_words(process: subprocess.Popen[bytes], words: bytes) -> None:
         said += piece
 
 
-def with_box(config: ServerConfig, folder: Path, face: Face | None, then: Callable[[Toolbox], Awaitable[T]]) -> T:
+def with_toolbox(
+    config: ServerConfig, folder: Path, frontend: RecordingFrontend | None, then: Callable[[Toolbox], Awaitable[T]]
+) -> T:
     """Opens a box with one server, looks at it, and closes it. Without a face nobody answers."""
 
     async def go() -> T:
-        async with Toolbox([config], folder / "logs", face.asks if face else None) as box:
-            assert not box.failures, box.failures
-            return await then(box)
+        async with Toolbox([config], folder / "logs", frontend.asks if frontend else None) as toolbox:
+            assert not toolbox.failures, toolbox.failures
+            return await then(toolbox)
 
     return asyncio.run(go())
 
 
-class Face:
+class RecordingFrontend:
     """Who is asked. `reply` is what its model says, `answer` what its user fills in; what happened is in the lists."""
 
     def __init__(
@@ -175,11 +177,11 @@ class Face:
 
 
 async def call(
-    box: Toolbox, tool: str, on_progress: Callable[[Report], None] = print, /, **arguments: Any
+    toolbox: Toolbox, tool: str, on_progress: Callable[[Report], None] = print, /, **arguments: Any
 ) -> ToolResult:
     """Calls a tool by its bare name, as the chat would."""
-    found = next(one for one in box.tools if one.name == tool)
-    return await box.call(found, arguments, lambda *report: on_progress(report))
+    found = next(one for one in toolbox.tools if one.name == tool)
+    return await toolbox.call(found, arguments, lambda *report: on_progress(report))
 
 
 async def cancel_when(begun: asyncio.Event, operation: Coroutine[Any, Any, object]) -> None:
@@ -190,14 +192,14 @@ async def cancel_when(begun: asyncio.Event, operation: Coroutine[Any, Any, objec
         await running
 
 
-async def cancel_operation(box: Toolbox) -> None:
+async def cancel_operation(toolbox: Toolbox) -> None:
     """Cancel a call after its first report."""
     begun = asyncio.Event()
-    operation = call(box, "trigger-long-running-operation", lambda _: begun.set(), duration=60, steps=600)
+    operation = call(toolbox, "trigger-long-running-operation", lambda _: begun.set(), duration=60, steps=600)
     await cancel_when(begun, operation)
 
 
-async def read_data(box: Toolbox, uri: str) -> bytes:
+async def read_data(toolbox: Toolbox, uri: str) -> bytes:
     """A resource's one content, text or binary."""
-    (content,) = (await box.read_resource(uri)).contents
+    (content,) = (await toolbox.read_resource(uri)).contents
     return content.text.encode() if isinstance(content, TextResourceContents) else base64.b64decode(content.blob)

@@ -18,12 +18,12 @@ from rkllm_chat.core.errors import ChatError
 from rkllm_chat.mcp_client.handlers import ChangeKind
 from rkllm_chat.mcp_client.toolbox import Toolbox
 
-from .servers import Face, call, everything_on, read_data, with_box
+from .servers import RecordingFrontend, call, everything_on, read_data, with_toolbox
 
 pytestmark = pytest.mark.real
 
 T = TypeVar("T")
-Look = Callable[[Callable[[Toolbox], Awaitable[Any]], Face], Any]
+Look = Callable[[Callable[[Toolbox], Awaitable[Any]], RecordingFrontend], Any]
 
 STATIC = "demo://resource/static/document/"
 DOCUMENTS = ("architecture", "extension", "features", "how-it-works", "instructions", "startup", "structure")
@@ -49,9 +49,9 @@ FORM: dict[str, str | int | float | bool | list[str] | None] = {
 def look(tmp_path: Path) -> Look:
     """Opens the server over stdio, runs a coroutine function on the box, gives what it gives."""
 
-    def open_and_run(then: Callable[[Toolbox], Awaitable[Any]], face: Face) -> Any:
+    def open_and_run(then: Callable[[Toolbox], Awaitable[Any]], frontend: RecordingFrontend) -> Any:
         with everything_on("stdio") as config:
-            return with_box(config, tmp_path, face, then)
+            return with_toolbox(config, tmp_path, frontend, then)
 
     return open_and_run
 
@@ -59,25 +59,29 @@ def look(tmp_path: Path) -> Look:
 def test_tools_that_ask_the_client_are_listed_where_it_answers(look: Look, tmp_path: Path) -> None:
     """What is listed where it does not is in test_listed.py."""
 
-    async def list_names(box: Toolbox) -> set[str]:
-        return {tool.name for tool in await box.list_tools("everything")}
+    async def list_names(toolbox: Toolbox) -> set[str]:
+        return {tool.name for tool in await toolbox.list_tools("everything")}
 
     always = {tool["name"] for tool in read_servers()["everything"]}
-    assert look(list_names, Face(roots=(tmp_path,))) == always | WHEN_ASKED
+    assert look(list_names, RecordingFrontend(roots=(tmp_path,))) == always | WHEN_ASKED
 
 
 def test_every_kind_of_content_becomes_text_for_the_model(look: Look) -> None:
-    async def ask(box: Toolbox) -> list[str]:
-        annotated = await call(box, "get-annotated-message", messageType="error", includeImage=True)
+    async def ask(toolbox: Toolbox) -> list[str]:
+        annotated = await call(toolbox, "get-annotated-message", messageType="error", includeImage=True)
         return [
             annotated.text,
             annotated.user_text,  # the server marks its image as content for the user alone
-            (await call(box, "get-resource-links", count=2)).text,
-            (await call(box, "get-resource-reference", resourceType="Blob", resourceId=3)).text,
-            re.sub(" at .*", "", (await call(box, "get-resource-reference", resourceType="Text", resourceId=4)).text),
+            (await call(toolbox, "get-resource-links", count=2)).text,
+            (await call(toolbox, "get-resource-reference", resourceType="Blob", resourceId=3)).text,
+            re.sub(
+                " at .*", "", (await call(toolbox, "get-resource-reference", resourceType="Text", resourceId=4)).text
+            ),
         ]
 
-    told = [re.sub(r"plain, 5[56] bytes", "plain, 5_ bytes", text) for text in look(ask, Face())]  # it holds the time
+    told = [
+        re.sub(r"plain, 5[56] bytes", "plain, 5_ bytes", text) for text in look(ask, RecordingFrontend())
+    ]  # it holds the time
     assert told == [
         "Error: Operation failed",
         "[image/png, 4033 bytes, not shown]",
@@ -93,11 +97,11 @@ def test_every_kind_of_content_becomes_text_for_the_model(look: Look) -> None:
 
 
 def test_invalid_arguments_give_a_failed_result_and_the_server_lives(look: Look) -> None:
-    async def ask(box: Toolbox) -> list[tuple[str, str]]:
-        results = [await call(box, "get-sum", a="one", b=2), await call(box, "get-sum", a=1, b=2)]
+    async def ask(toolbox: Toolbox) -> list[tuple[str, str]]:
+        results = [await call(toolbox, "get-sum", a="one", b=2), await call(toolbox, "get-sum", a=1, b=2)]
         return [(result.status, result.text.partition(" at ")[0]) for result in results]
 
-    assert look(ask, Face()) == [
+    assert look(ask, RecordingFrontend()) == [
         (
             "failed",
             "MCP error -32602: Input validation error: Invalid arguments for tool get-sum: "
@@ -108,43 +112,45 @@ def test_invalid_arguments_give_a_failed_result_and_the_server_lives(look: Look)
 
 
 def test_a_new_resource_is_announced_and_can_be_read(look: Look) -> None:
-    face = Face()
+    frontend = RecordingFrontend()
 
-    async def zip_hello(box: Toolbox) -> tuple[str, bytes, list[str]]:
+    async def zip_hello(toolbox: Toolbox) -> tuple[str, bytes, list[str]]:
         data = "data:text/plain;base64,aGVsbG8="
-        text = (await call(box, "gzip-file-as-resource", name="hello.gz", data=data, outputType="resourceLink")).text
-        await face.until(lambda: ChangeKind.RESOURCES in {change.kind for change in face.changes})
-        uris = [resource.uri for _, resource in await box.list_resources("everything")]
-        return text, (await read_data(box, "demo://resource/session/hello.gz"))[:2], uris
+        text = (
+            await call(toolbox, "gzip-file-as-resource", name="hello.gz", data=data, outputType="resourceLink")
+        ).text
+        await frontend.until(lambda: ChangeKind.RESOURCES in {change.kind for change in frontend.changes})
+        uris = [resource.uri for _, resource in await toolbox.list_resources("everything")]
+        return text, (await read_data(toolbox, "demo://resource/session/hello.gz"))[:2], uris
 
-    text, magic, uris = look(zip_hello, face)
+    text, magic, uris = look(zip_hello, frontend)
     assert text == "[resource demo://resource/session/hello.gz, hello.gz, application/gzip]"
     assert magic == b"\x1f\x8b"
     assert uris == [*(f"{STATIC}{name}.md" for name in DOCUMENTS), "demo://resource/session/hello.gz"]
 
 
 def test_a_resource_that_is_subscribed_to_says_when_it_changes(look: Look) -> None:
-    face, uri = Face(), f"{STATIC}features.md"
+    frontend, uri = RecordingFrontend(), f"{STATIC}features.md"
 
-    async def subscribe(box: Toolbox) -> None:
-        await box.subscribe("everything", uri)
-        await call(box, "toggle-subscriber-updates")
-        await face.until(lambda: uri in face.updated)
+    async def subscribe(toolbox: Toolbox) -> None:
+        await toolbox.subscribe("everything", uri)
+        await call(toolbox, "toggle-subscriber-updates")
+        await frontend.until(lambda: uri in frontend.updated)
 
-    look(subscribe, face)
-    assert face.updated == [uri]
+    look(subscribe, frontend)
+    assert frontend.updated == [uri]
 
 
 def test_prompts_are_listed_with_their_arguments_and_may_hold_resources(look: Look) -> None:
-    async def get(box: Toolbox) -> Any:
+    async def get(toolbox: Toolbox) -> Any:
         prompts = [
             (one.name, one.title, [(argument.name, argument.required) for argument in one.arguments or ()])
-            for _, one in await box.list_prompts("everything")
+            for _, one in await toolbox.list_prompts("everything")
         ]
-        filled = await box.get_prompt("everything", "resource-prompt", {"resourceType": "Text", "resourceId": "5"})
+        filled = await toolbox.get_prompt("everything", "resource-prompt", {"resourceType": "Text", "resourceId": "5"})
         return prompts, [message.content.type for message in filled.messages]
 
-    assert look(get, Face()) == (
+    assert look(get, RecordingFrontend()) == (
         [
             ("simple-prompt", "Simple Prompt", []),
             ("args-prompt", "Arguments Prompt", [("city", True), ("state", False)]),
@@ -156,21 +162,21 @@ def test_prompts_are_listed_with_their_arguments_and_may_hold_resources(look: Lo
 
 
 def test_an_unknown_resource_and_a_missing_argument_of_a_prompt_are_errors(look: Look) -> None:
-    async def ask(box: Toolbox) -> tuple[str, str]:
+    async def ask(toolbox: Toolbox) -> tuple[str, str]:
         with pytest.raises(ChatError) as unknown:
-            await box.read_resource("demo://resource/nothing", "everything")
+            await toolbox.read_resource("demo://resource/nothing", "everything")
         with pytest.raises(ChatError) as missing:
-            await box.get_prompt("everything", "args-prompt", {})
+            await toolbox.get_prompt("everything", "args-prompt", {})
         return unknown.value.message, missing.value.message
 
-    unknown, missing = look(ask, Face())
+    unknown, missing = look(ask, RecordingFrontend())
     assert "demo://resource/nothing not found" in unknown and "city" in missing
 
 
 def test_a_server_may_use_the_model_of_the_client(look: Look) -> None:
-    face = Face(reply="Fine, thank you.")
-    text = look(lambda box: ask_model(box), face)
-    (params,) = face.sampled
+    frontend = RecordingFrontend(reply="Fine, thank you.")
+    text = look(lambda toolbox: ask_model(toolbox), frontend)
+    (params,) = frontend.sampled
     assert [(one.role, one.content.text) for one in params.messages] == [
         ("user", "Resource trigger-sampling-request context: How are you?")
     ]
@@ -184,18 +190,18 @@ def test_a_server_may_use_the_model_of_the_client(look: Look) -> None:
 
 
 def test_a_declined_sampling_request_fails_the_call(look: Look) -> None:
-    assert look(ask_model, Face(reply=None)) == "MCP error -1: The user declined."
+    assert look(ask_model, RecordingFrontend(reply=None)) == "MCP error -1: The user declined."
 
 
-async def ask_model(box: Toolbox) -> str:
-    return (await call(box, "trigger-sampling-request", prompt="How are you?", maxTokens=30)).text
+async def ask_model(toolbox: Toolbox) -> str:
+    return (await call(toolbox, "trigger-sampling-request", prompt="How are you?", maxTokens=30)).text
 
 
 def test_a_form_with_every_kind_of_field_arrives_whole_and_is_filled_in(look: Look) -> None:
-    face = Face(answer=ElicitResult(action="accept", content=FORM))
-    text = look(fill_form, face)
+    frontend = RecordingFrontend(answer=ElicitResult(action="accept", content=FORM))
+    text = look(fill_form, frontend)
     assert json.loads(text.partition("Raw result: ")[2]) == {"action": "accept", "content": FORM}
-    (params,) = face.elicited
+    (params,) = frontend.elicited
     fields = params.requested_schema["properties"]
     assert {name: field["type"] for name, field in fields.items()} == {
         **dict.fromkeys(FORM, "string"),
@@ -227,74 +233,74 @@ def test_a_form_with_every_kind_of_field_arrives_whole_and_is_filled_in(look: Lo
     ],
 )
 def test_a_form_may_be_declined_or_cancelled(action: Any, said: str, look: Look) -> None:
-    text = look(fill_form, Face(answer=ElicitResult(action=action)))
+    text = look(fill_form, RecordingFrontend(answer=ElicitResult(action=action)))
     assert text.splitlines()[0] == said
 
 
-async def fill_form(box: Toolbox) -> str:
-    return (await call(box, "trigger-elicitation-request")).text
+async def fill_form(toolbox: Toolbox) -> str:
+    return (await call(toolbox, "trigger-elicitation-request")).text
 
 
 def test_a_url_is_shown_to_the_user(look: Look) -> None:
-    face = Face(answer=ElicitResult(action="accept"))
+    frontend = RecordingFrontend(answer=ElicitResult(action="accept"))
 
-    async def ask(box: Toolbox) -> str:
+    async def ask(toolbox: Toolbox) -> str:
         arguments = {"url": "https://example.org/a", "message": "Please sign.", "elicitationId": "e1"}
-        return (await call(box, "trigger-url-elicitation", **arguments)).text
+        return (await call(toolbox, "trigger-url-elicitation", **arguments)).text
 
-    assert look(ask, face).startswith("✅ User completed the URL elicitation flow.\nElicitation ID: e1\n")
-    assert face.elicited == [
+    assert look(ask, frontend).startswith("✅ User completed the URL elicitation flow.\nElicitation ID: e1\n")
+    assert frontend.elicited == [
         ElicitRequestURLParams(message="Please sign.", url="https://example.org/a", elicitation_id="e1")
     ]
 
 
 def test_a_call_that_needs_a_url_first_is_made_again_or_fails(look: Look) -> None:
-    face = Face(answer=ElicitResult(action="accept"))
-    assert look(ask_with_url_first, face)[0] == "completed"
-    assert [params.url for params in face.elicited] == ["https://modelcontextprotocol.io", "https://example.org/b"]
-    face = Face(answer=ElicitResult(action="decline"))
-    status, text = look(ask_with_url_first, face)
+    frontend = RecordingFrontend(answer=ElicitResult(action="accept"))
+    assert look(ask_with_url_first, frontend)[0] == "completed"
+    assert [params.url for params in frontend.elicited] == ["https://modelcontextprotocol.io", "https://example.org/b"]
+    frontend = RecordingFrontend(answer=ElicitResult(action="decline"))
+    status, text = look(ask_with_url_first, frontend)
     assert status == "failed" and "https://modelcontextprotocol.io" in text
-    assert [params.url for params in face.elicited] == ["https://modelcontextprotocol.io"]
+    assert [params.url for params in frontend.elicited] == ["https://modelcontextprotocol.io"]
 
 
-async def ask_with_url_first(box: Toolbox) -> tuple[str, str]:
-    result = await call(box, "trigger-url-elicitation", url="https://example.org/b", errorPath=True)
+async def ask_with_url_first(toolbox: Toolbox) -> tuple[str, str]:
+    result = await call(toolbox, "trigger-url-elicitation", url="https://example.org/b", errorPath=True)
     return result.status, result.text
 
 
 @pytest.mark.parametrize("level", ["info", "warning"])
 def test_its_log_is_kept_from_the_level_that_is_set(level: LogLevel, tmp_path: Path) -> None:
-    face = Face(roots=(tmp_path,))
+    frontend = RecordingFrontend(roots=(tmp_path,))
     log = tmp_path / "logs/everything.log"
 
-    async def listen(box: Toolbox) -> None:
-        await box.subscribe("everything", f"{STATIC}features.md")
-        await call(box, "get-roots-list")
+    async def listen(toolbox: Toolbox) -> None:
+        await toolbox.subscribe("everything", f"{STATIC}features.md")
+        await call(toolbox, "get-roots-list")
 
     with everything_on("stdio") as config:
-        with_box(replace(config, log_level=level), tmp_path, face, listen)
+        with_toolbox(replace(config, log_level=level), tmp_path, frontend, listen)
     lines = [line for line in log.read_text(encoding="utf-8").splitlines() if line.startswith("[info] Received")]
     said = f"[info] Received Subscribe Resource request for URI: {STATIC}features.md"
     assert lines == ([said] if level == "info" else [])
-    assert face.logs == []
+    assert frontend.logs == []
 
 
 def test_a_tool_that_runs_as_a_task_gives_its_result_and_progress(look: Look) -> None:
     reports: list[Any] = []
 
-    async def research(box: Toolbox) -> str:
-        return (await call(box, "simulate-research-query", reports.append, topic="tides")).text
+    async def research(toolbox: Toolbox) -> str:
+        return (await call(toolbox, "simulate-research-query", reports.append, topic="tides")).text
 
-    assert "# Research Report: tides" in look(research, Face())
+    assert "# Research Report: tides" in look(research, RecordingFrontend())
     assert {message for _, _, message in reports} >= {"Gathering sources...", "Generating report..."}
 
 
 def test_a_task_may_ask_the_user(look: Look) -> None:
-    face = Face(answer=ElicitResult(action="accept", content={"interpretation": "snake"}))
+    frontend = RecordingFrontend(answer=ElicitResult(action="accept", content={"interpretation": "snake"}))
 
-    async def research(box: Toolbox) -> str:
-        return (await call(box, "simulate-research-query", topic="python", ambiguous=True)).text
+    async def research(toolbox: Toolbox) -> str:
+        return (await call(toolbox, "simulate-research-query", topic="python", ambiguous=True)).text
 
-    assert 'After receiving clarification ("snake")' in look(research, face)
-    assert "multiple interpretations" in face.elicited[0].message
+    assert 'After receiving clarification ("snake")' in look(research, frontend)
+    assert "multiple interpretations" in frontend.elicited[0].message

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from many_tools import read_servers
-from real.servers import npm, pypi, with_box
+from real.servers import npm, pypi, with_toolbox
 from rkllm_chat.mcp_client.toolbox import Toolbox
 
 pytestmark = pytest.mark.real
@@ -25,9 +25,9 @@ ARGUMENTS: dict[str, Sequence[str]] = {
 
 @pytest.mark.parametrize("name", ARGUMENTS)
 def test_a_server_lists_the_tools_that_are_written_down(name: str, tmp_path: Path) -> None:
-    async def listed(box: Toolbox) -> list[dict[str, Any]]:
-        own = [tool for tool in box.tools if tool.server == name]
+    async def listed(toolbox: Toolbox) -> list[dict[str, Any]]:
+        own = [tool for tool in toolbox.tools if tool.server == name]
         return [{"name": one.name, "description": one.description, "inputSchema": one.schema} for one in own]
 
     start = pypi if name in ("time", "git") else npm
-    assert with_box(start(name, *ARGUMENTS[name]), tmp_path, None, listed) == read_servers()[name]
+    assert with_toolbox(start(name, *ARGUMENTS[name]), tmp_path, None, listed) == read_servers()[name]

@@ -15,25 +15,25 @@ import pytest
 from rkllm_chat.mcp_client.toolbox import Toolbox
 from stage import Screen
 
-from .servers import WAIT_S, Face, call, npm, pypi, read_data, with_box
+from .servers import WAIT_S, RecordingFrontend, call, npm, pypi, read_data, with_toolbox
 
 pytestmark = pytest.mark.real
 
 
 def test_files_are_written_and_read_in_its_folder_alone(folder: Path, tmp_path: Path) -> None:
-    async def write_and_read(box: Toolbox) -> list[tuple[str, str, Any]]:
+    async def write_and_read(toolbox: Toolbox) -> list[tuple[str, str, Any]]:
         results = [
-            await call(box, "write_file", path=str(folder / "note.txt"), content="Grüße aus 東京\n"),
-            await call(box, "read_text_file", path=str(folder / "note.txt")),
-            await call(box, "read_text_file", path=str(tmp_path / "secret.txt")),
-            await call(box, "list_directory", path=str(folder)),
+            await call(toolbox, "write_file", path=str(folder / "note.txt"), content="Grüße aus 東京\n"),
+            await call(toolbox, "read_text_file", path=str(folder / "note.txt")),
+            await call(toolbox, "read_text_file", path=str(tmp_path / "secret.txt")),
+            await call(toolbox, "list_directory", path=str(folder)),
         ]
         return [(one.status, one.text, one.structured) for one in results]
 
     (tmp_path / "secret.txt").write_text("42", encoding="utf-8")
     written = f"Successfully wrote to {folder / 'note.txt'}"
     denied = f"Access denied - path outside allowed directories: {tmp_path / 'secret.txt'} not in {folder}"
-    assert with_box(npm("filesystem", str(folder)), tmp_path, Face(), write_and_read) == [
+    assert with_toolbox(npm("filesystem", str(folder)), tmp_path, RecordingFrontend(), write_and_read) == [
         ("completed", written, {"content": written}),
         ("completed", "Grüße aus 東京\n", {"content": "Grüße aus 東京\n"}),
         ("failed", denied, None),
@@ -46,19 +46,19 @@ def test_the_roots_of_the_client_replace_the_folders_it_was_started_with(folder:
     (tmp_path / "root").mkdir()
     config, before = npm("filesystem", str(folder)), f"Allowed directories:\n{folder}"
 
-    async def ask(box: Toolbox) -> str:
-        return (await call(box, "list_allowed_directories")).text
+    async def ask(toolbox: Toolbox) -> str:
+        return (await call(toolbox, "list_allowed_directories")).text
 
-    async def ask_until_it_knows(box: Toolbox) -> str:  # it asks for the roots in its own time
-        while (text := await ask(box)) == before:
+    async def ask_until_it_knows(toolbox: Toolbox) -> str:  # it asks for the roots in its own time
+        while (text := await ask(toolbox)) == before:
             pass
         return text
 
-    async def ask_soon(box: Toolbox) -> str:
-        return await asyncio.wait_for(ask_until_it_knows(box), WAIT_S)
+    async def ask_soon(toolbox: Toolbox) -> str:
+        return await asyncio.wait_for(ask_until_it_knows(toolbox), WAIT_S)
 
-    assert with_box(config, tmp_path, None, ask) == before
-    told = with_box(config, tmp_path, Face(roots=(tmp_path / "root",)), ask_soon)
+    assert with_toolbox(config, tmp_path, None, ask) == before
+    told = with_toolbox(config, tmp_path, RecordingFrontend(roots=(tmp_path / "root",)), ask_soon)
     assert told == f"Allowed directories:\n{tmp_path / 'root'}"
 
 
@@ -84,32 +84,32 @@ def test_what_is_remembered_is_there_in_the_next_session_and_as_a_resource(tmp_p
     config = replace(npm("memory"), env={"MEMORY_FILE_PATH": str(tmp_path / "memory.jsonl")})
     husum = {"name": "Husum", "entityType": "town", "observations": ["has a harbour"]}
 
-    async def remember(box: Toolbox) -> Any:
-        return (await call(box, "create_entities", entities=[husum])).structured
+    async def remember(toolbox: Toolbox) -> Any:
+        return (await call(toolbox, "create_entities", entities=[husum])).structured
 
-    async def recall(box: Toolbox) -> tuple[Any, bool, bytes]:
-        graph = (await call(box, "read_graph")).structured
-        ((server, resource),) = await box.list_resources()
-        data = await read_data(box, resource.uri)
+    async def recall(toolbox: Toolbox) -> tuple[Any, bool, bytes]:
+        graph = (await call(toolbox, "read_graph")).structured
+        ((server, resource),) = await toolbox.list_resources()
+        data = await read_data(toolbox, resource.uri)
         return graph, (server, resource.title) == ("memory", "Knowledge Graph"), data
 
-    assert with_box(config, tmp_path, Face(), remember) == {"entities": [husum]}
-    graph, is_known, data = with_box(config, tmp_path, Face(), recall)
+    assert with_toolbox(config, tmp_path, RecordingFrontend(), remember) == {"entities": [husum]}
+    graph, is_known, data = with_toolbox(config, tmp_path, RecordingFrontend(), recall)
     assert (graph, is_known) == ({"entities": [husum], "relations": []}, True)
     assert b"has a harbour" in data
 
 
 def test_a_time_is_converted_by_a_server_of_the_newer_protocol(tmp_path: Path) -> None:
-    async def convert(box: Toolbox) -> tuple[str, Any, tuple[str, str]]:
+    async def convert(toolbox: Toolbox) -> tuple[str, Any, tuple[str, str]]:
         noon = {"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo"}
-        wrong = await call(box, "get_current_time", timezone="Nowhere/At_All")
+        wrong = await call(toolbox, "get_current_time", timezone="Nowhere/At_All")
         return (
-            box.connections["time"].lifecycle.protocol_version,
-            read_clock((await call(box, "convert_time", **noon)).structured),
+            toolbox.connections["time"].lifecycle.protocol_version,
+            read_clock((await call(toolbox, "convert_time", **noon)).structured),
             (wrong.status, wrong.text),
         )
 
-    era, clock, wrong = with_box(pypi("time", "--local-timezone", "UTC"), tmp_path, Face(), convert)
+    era, clock, wrong = with_toolbox(pypi("time", "--local-timezone", "UTC"), tmp_path, RecordingFrontend(), convert)
     assert (era, clock) == ("2026-07-28", ("12:00:00+00:00", "21:00:00+09:00", "+9.0h"))
     assert wrong[0] == "failed" and "Nowhere/At_All" in wrong[1]
 
@@ -125,16 +125,16 @@ def test_a_repository_is_changed_and_inspected(folder: Path, tmp_path: Path) -> 
         subprocess.run(["git", *line.split()], cwd=folder, timeout=10, check=True)
     (folder / "note.txt").write_text("hello\n", encoding="utf-8")
 
-    async def commit(box: Toolbox) -> tuple[list[str], str]:
+    async def commit(toolbox: Toolbox) -> tuple[list[str], str]:
         here = {"repo_path": str(folder)}
         results = [
-            await call(box, "git_add", **here, files=["note.txt"]),
-            await call(box, "git_commit", **here, message="Say hello"),
-            await call(box, "git_status", **here),
+            await call(toolbox, "git_add", **here, files=["note.txt"]),
+            await call(toolbox, "git_commit", **here, message="Say hello"),
+            await call(toolbox, "git_status", **here),
         ]
         return [one.status for one in results], results[-1].text
 
-    statuses, status = with_box(pypi("git", "--repository", str(folder)), tmp_path, Face(), commit)
+    statuses, status = with_toolbox(pypi("git", "--repository", str(folder)), tmp_path, RecordingFrontend(), commit)
     assert statuses == ["completed"] * 3
     assert status == "Repository status:\nOn branch main\nnothing to commit, working tree clean"
     log = subprocess.run(["git", "log", "--format=%s"], cwd=folder, capture_output=True, text=True, check=True)

@@ -57,9 +57,9 @@ def list_tools(logs: Path) -> list[Tool]:
             ServerConfig(name, command=str(find_place() / script), env=env, timeout_s=START_S)
             for name, (script, env) in SCRIPTS.items()
         ]
-        async with Toolbox(configs, logs) as box:
-            assert not box.failures, box.failures
-            return list(box.tools)
+        async with Toolbox(configs, logs) as toolbox:
+            assert not toolbox.failures, toolbox.failures
+            return list(toolbox.tools)
 
     return asyncio.run(listed())
 

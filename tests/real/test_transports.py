@@ -10,7 +10,7 @@ from mcp_types import ElicitResult, PromptReference, ResourceTemplateReference
 
 from rkllm_chat.mcp_client.toolbox import Toolbox
 
-from .servers import Face, Row, call, cancel_operation, everything_on, ours_on, read_data, with_box
+from .servers import RecordingFrontend, Row, call, cancel_operation, everything_on, ours_on, read_data, with_toolbox
 
 TEXT, BLOB = "demo://resource/dynamic/text/{resourceId}", "demo://resource/dynamic/blob/{resourceId}"
 
@@ -28,40 +28,42 @@ TEXT, BLOB = "demo://resource/dynamic/text/{resourceId}", "demo://resource/dynam
     ],
 )
 def test_one_conversation_runs_over_every_transport(open_row: Row, transport: str, era: str, tmp_path: Path) -> None:
-    face = Face("I am fine.", ElicitResult(action="accept", content={"name": "Ada"}), (tmp_path,))
+    frontend = RecordingFrontend("I am fine.", ElicitResult(action="accept", content={"name": "Ada"}), (tmp_path,))
     reports: list[tuple[float, float | None, str]] = []
 
-    async def converse(box: Toolbox) -> dict[str, Any]:
-        (server,) = box.connections
-        titles = {tool.name: tool.read_only for tool in await box.list_tools(server)}
-        weather = await call(box, "get-structured-content", location="Chicago")
+    async def converse(toolbox: Toolbox) -> dict[str, Any]:
+        (server,) = toolbox.connections
+        titles = {tool.name: tool.read_only for tool in await toolbox.list_tools(server)}
+        weather = await call(toolbox, "get-structured-content", location="Chicago")
         people = PromptReference(name="completable-prompt")
-        prompt = await box.get_prompt(server, "args-prompt", {"city": "Husum", "state": "SH"})
+        prompt = await toolbox.get_prompt(server, "args-prompt", {"city": "Husum", "state": "SH"})
         return {
-            "era": box.connections[server].lifecycle.protocol_version,
+            "era": toolbox.connections[server].lifecycle.protocol_version,
             "listed": [titles["echo"], titles["trigger-sampling-request"]],
-            "echo": (await call(box, "echo", message="hello, 東京")).text,
+            "echo": (await call(toolbox, "echo", message="hello, 東京")).text,
             "structured": weather.structured,
-            "progress": (await call(box, "trigger-long-running-operation", reports.append, duration=0.3, steps=3)).text,
+            "progress": (
+                await call(toolbox, "trigger-long-running-operation", reports.append, duration=0.3, steps=3)
+            ).text,
             "reports": reports[:1] + reports[-1:],
-            "elicited": "Name: Ada" in (await call(box, "trigger-elicitation-request")).text,
-            "sampled": "I am fine." in (await call(box, "trigger-sampling-request", prompt="How are you?")).text,
-            "roots": tmp_path.as_uri() in (await call(box, "get-roots-list")).text,
-            "templates": [one.uri_template for _, one in await box.list_templates()],
-            "document": "features.md" in [one.name for _, one in await box.list_resources()],
-            "text": (await read_data(box, TEXT.format(resourceId=7)))[:44],
-            "blob": (await read_data(box, BLOB.format(resourceId=7)))[:34],
+            "elicited": "Name: Ada" in (await call(toolbox, "trigger-elicitation-request")).text,
+            "sampled": "I am fine." in (await call(toolbox, "trigger-sampling-request", prompt="How are you?")).text,
+            "roots": tmp_path.as_uri() in (await call(toolbox, "get-roots-list")).text,
+            "templates": [one.uri_template for _, one in await toolbox.list_templates()],
+            "document": "features.md" in [one.name for _, one in await toolbox.list_resources()],
+            "text": (await read_data(toolbox, TEXT.format(resourceId=7)))[:44],
+            "blob": (await read_data(toolbox, BLOB.format(resourceId=7)))[:34],
             "prompt": [getattr(message.content, "text", "") for message in prompt.messages],
-            "departments": (await box.complete(server, people, "department", "S")).completion.values,
-            "names": (await box.complete(server, people, "name", "", {"department": "Sales"})).completion.values,
+            "departments": (await toolbox.complete(server, people, "department", "S")).completion.values,
+            "names": (await toolbox.complete(server, people, "name", "", {"department": "Sales"})).completion.values,
             "numbers": (
-                await box.complete(server, ResourceTemplateReference(uri=TEXT), "resourceId", "7")
+                await toolbox.complete(server, ResourceTemplateReference(uri=TEXT), "resourceId", "7")
             ).completion.values,
-            "after a cancelled call": await cancel_and_echo(box),
+            "after a cancelled call": await cancel_and_echo(toolbox),
         }
 
     with open_row(transport) as config:
-        said = with_box(config, tmp_path, face, converse)
+        said = with_toolbox(config, tmp_path, frontend, converse)
     assert said == {
         "era": era,
         "listed": [True, False],
@@ -82,10 +84,10 @@ def test_one_conversation_runs_over_every_transport(open_row: Row, transport: st
         "numbers": ["7"],
         "after a cancelled call": "Echo: still here",
     }
-    assert [params.message for params in face.elicited] == ["Please provide inputs for the following fields:"]
-    assert [params.system_prompt for params in face.sampled] == ["You are a helpful test server."]
+    assert [params.message for params in frontend.elicited] == ["Please provide inputs for the following fields:"]
+    assert [params.system_prompt for params in frontend.sampled] == ["You are a helpful test server."]
 
 
-async def cancel_and_echo(box: Toolbox) -> str:
-    await cancel_operation(box)
-    return (await call(box, "echo", message="still here")).text
+async def cancel_and_echo(toolbox: Toolbox) -> str:
+    await cancel_operation(toolbox)
+    return (await call(toolbox, "echo", message="still here")).text
