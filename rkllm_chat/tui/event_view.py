@@ -132,7 +132,7 @@ class EventView:
         """Mark work as finished and close whatever is still open."""
         self._close()
         for event in self.calls.list_interrupted():
-            self._screen.print_lines(self._lines_of(event))
+            self._screen.print_lines(self.format_event(event))
         self._is_busy, self._waiting, self._state = False, None, None
         self._screen.refresh()
 
@@ -192,9 +192,10 @@ class EventView:
         elif isinstance(event, CallsDetected):
             self.calls.call_count = event.count
         self._waiting = time.monotonic() if self._is_busy and not isinstance(event, TurnEnded) else None
-        self._screen.print_lines(self._lines_of(event))
+        self._screen.print_lines(self.format_event(event))
 
-    def _lines_of(self, event: Event) -> Sequence[str]:
+    def format_event(self, event: Event) -> Sequence[str]:
+        """Return the lines of an event, for the width of the screen."""
         if isinstance(event, Table):
             return format_table(event, self._screen.width)
         if isinstance(event, Page):

@@ -160,12 +160,20 @@ class InputLine:
         self.question.draft = Document(self.question.draft.text + text)
 
     def submit(self) -> None:
-        """Add the line to the history and to the queue of `read_line`; what was pasted into it is escaped."""
+        """Add the line to the queue of `read_line`."""
+        self.queue(self.take())
+
+    def take(self) -> str:
+        """Empty the line, add it to the history and return it; what was pasted into it is escaped."""
         self._pasted.update(self.buffer.text)
         self.buffer.text = text = replace_surrogates(self._pasted.escape())
         self.buffer.append_to_history()
         self._reset()
-        self._lines.append(text.strip())
+        return text.strip()
+
+    def queue(self, line: str) -> None:
+        """Add a line to the queue of `read_line`."""
+        self._lines.append(line)
         self._is_reading = False
         self._line_ready.set()
 

@@ -14,6 +14,7 @@ from prompt_toolkit.history import History
 from typing_extensions import Self
 
 from ..chat.attachments import unescape_mentions
+from ..core.errors import ChatError
 from ..core.events import Copied, Draft, Event, NoticeLevel, Shown
 from ..core.i18n import Words
 from ..core.messages import Media
@@ -32,6 +33,7 @@ from .key_table import make_key_table
 from .markdown.cells import break_words, cut_text, wrap_phrases, wrap_text
 from .picker import Picker
 from .screen import Screen
+from .slash_commands import run as run_slash_command
 from .slash_commands.permissions import switch_mode
 from .status_source import CostPreview, StatusSource
 from .terminal_pictures import choose_protocol, draw_picture
@@ -40,6 +42,7 @@ from .theme import Theme, paint
 _MAX_ECHOED, _MAX_ECHOED_LINES = 4000, 40
 _KEY, _BEFORE_KEY = re.compile(r"\[(\w)\] "), re.compile(r" (?=\[\w\] )")
 """An answer in the line of a question, as in "Run it? [y] once [n] no", and where the line may break."""
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _MAX_COPY_BYTES = 74_000
 """Terminals drop longer clipboard texts (xterm, tmux)."""
 
@@ -167,6 +170,25 @@ class InteractiveFrontend(TerminalFrontend):
         name = self._status_source.settings.pictures
         protocol = choose_protocol(name, os.environ, has_color=self.live.theme.has_color)
         return draw_picture(media, protocol, self.screen.width, os.environ)
+
+    async def show_help(self, line: str) -> None:
+        """Answer a line with /help while something runs: above the input line, or in a pager while an answer grows."""
+        app, shown = self._status_source.app, list[str]()
+        if app is None:
+            self.screen.line.queue(line)
+            return
+
+        async def add(event: Event) -> None:
+            shown.extend(self.live.format_event(event))
+
+        try:
+            await run_slash_command(app, line, add)
+        except ChatError as error:
+            shown.append(str(error))
+        if self.live.is_answering:
+            await self.screen.show_page("\n".join(_COLOUR.sub("", row) for row in shown), in_pager=True)
+        else:
+            self.screen.print_lines([*self._format(PROMPT, self._echo(line), self._theme.own), *shown])
 
     def switch_mode(self) -> None:
         """Switch to the next approval mode, once the app is open."""

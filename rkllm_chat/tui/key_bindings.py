@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -13,7 +13,7 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 
 from .input_line import InputLine, has_visible_text, replace_surrogates
-from .slash_commands import leaves
+from .slash_commands import leaves, needs_no_turn
 
 _MIN_ANSWER_DELAY_S = 0.5
 """A key that follows another one sooner answers no question: it was typed before the user saw the question."""
@@ -29,6 +29,9 @@ class KeyActions(Protocol):
 
     async def unfold(self) -> None:
         """Show the newest shortened result in full (Ctrl+O)."""
+
+    async def show_help(self, line: str) -> None:
+        """Answer a line with /help while something else runs (Enter)."""
 
     def switch_mode(self) -> None:
         """Switch the approval mode (Shift+Tab)."""
@@ -136,14 +139,14 @@ class KeyHandler:
     def _record_interrupted_program(self) -> None:
         self._program_interrupted_at = time.monotonic()
 
-    def _enter(self) -> None:
-        r"""Handle Enter: answer the question, continue a line that ends in `\`, quit, or submit the line."""
+    def _enter(self) -> Coroutine[Any, Any, None] | None:
+        r"""Handle Enter: answer the question, continue a line that ends in `\`, quit, help, or submit the line."""
         line, buffer = self._line, self._line.buffer
         text = replace_surrogates(buffer.text)
         has_just_answered = time.monotonic() - self._answered_at < _MIN_ANSWER_DELAY_S
         self._last_key_at = self._answered_at = 0.0
         if has_just_answered and not text:
-            return
+            return None
         if line.question:
             line.answer(text)
         elif text.endswith("\\") and buffer.document.is_cursor_at_the_end:
@@ -152,10 +155,13 @@ class KeyHandler:
         elif self.stop and leaves(text):
             self.stop()
             self._close()
+        elif self.stop and needs_no_turn(text) and not self._has_foreground_program:
+            return self._actions.show_help(line.take())
         elif has_visible_text(text):
             line.submit()
         else:
             self._actions.send_now()
+        return None
 
     def _interrupt(self) -> None:
         """Handle Ctrl+C: cancel a question, stop the work, clear the line, hint, or leave; the first that applies."""

@@ -28,6 +28,17 @@ def test_a_line_typed_while_a_tool_runs_is_sent_after_the_turn(open_chat: OpenCh
     assert shown == ["> tide?", "◆ It is high.", "> and then leave", "◆ Bye."]
 
 
+def test_help_does_not_wait_for_what_runs(open_chat: OpenChat, harbour: Path) -> None:
+    screen = open_chat(WAITING, call_text("wait"), "It is high.")
+    screen.say("tide?\r", "rising")
+    screen.say("/tools list\r", "next: /tools list")
+    lines = screen.say("/help copy\r", "For example: /copy", "next: /tools list")
+    assert "> /help copy" in lines and not any("next: /help" in line for line in lines)
+    (harbour / "go").touch()
+    screen.wait_for("◆ It is high.")
+    assert "> /tools list" in screen.wait_for_prompt()
+
+
 def test_stopping_a_tool_cancels_it_and_restores_what_was_typed(open_chat: OpenChat, harbour: Path) -> None:
     screen = open_chat(WAITING, call_text("wait"), call_text("wait"), "It is high.")
     screen.say("tide?\r", "rising")

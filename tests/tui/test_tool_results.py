@@ -88,6 +88,16 @@ def test_a_long_result_is_shortened_and_unfolded_by_ctrl_o(open_chat: OpenChat, 
     screen.say(CTRL_O, "No shortened result is left")
 
 
+@pytest.mark.usefixtures("harbour")
+def test_help_is_in_the_pager_while_an_answer_grows(open_chat: OpenChat, pager: str) -> None:
+    screen = open_chat("--no-servers", {"text": "Once upon", "wait": True}, PAGER=pager)
+    screen.say("tell\r", "Once upon")
+    screen.say("/help copy\r", "4 lines For example: /copy code")
+    screen.say("\r", "Once upon")
+    screen.say("\x03", "[Stopped]")
+    assert "◆ Once upon" in screen.wait_for_prompt()
+
+
 @pytest.mark.parametrize("pager", ["no-such-pager", "less '"])
 @pytest.mark.usefixtures("harbour")
 def test_without_a_pager_a_long_result_is_printed(pager: str, open_chat: OpenChat) -> None:

@@ -19,6 +19,6 @@ from . import (  # noqa: F401  # registers them
     skills,
     tools,
 )
-from .registry import COMMANDS, escape_message, is_command, leaves, run
+from .registry import COMMANDS, escape_message, is_command, leaves, needs_no_turn, run
 
-__all__ = ["COMMANDS", "escape_message", "is_command", "leaves", "run"]
+__all__ = ["COMMANDS", "escape_message", "is_command", "leaves", "needs_no_turn", "run"]

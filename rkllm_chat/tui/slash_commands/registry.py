@@ -196,6 +196,12 @@ def leaves(line: str) -> bool:
     return entry is not None and entry.names[0] == "/quit"
 
 
+def needs_no_turn(line: str) -> bool:
+    """Whether the line only asks how something is done, so that it need not wait for what runs."""
+    entry = find(line.strip().partition(" ")[0]) if is_command(line) else None
+    return entry is not None and entry.names[0] == "/help"
+
+
 def find(name: str) -> Command | None:
     """Return the command of a name, or the one that it is a part of now; None if there is none."""
     key = _normalize(name)
