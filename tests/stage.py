@@ -48,6 +48,8 @@ OpenChat = Callable[..., "Screen"]
 GREEDY = Generation(temperature=0, max_tokens=200)
 DIM = 2
 PROGRAM = [sys.executable, "-m", "rkllm_chat"]
+NO_BOARD = '[[servers]]\nname = "board"\ncommand = "x"\nenabled = false\n'
+"""An entry that switches off the bundled server, whose start takes a second."""
 
 
 def write_files(root: Path, files: Mapping[str, str]) -> Path:

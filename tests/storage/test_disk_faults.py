@@ -22,7 +22,7 @@ from rkllm_chat.storage.export import write_new_file
 from rkllm_chat.storage.log_file import MAX_BYTES, MAX_ROTATED_FILES
 from rkllm_chat.storage.media import MediaStore
 from rkllm_chat.storage.session_files import SessionDirectory
-from stage import PROGRAM, OpenScreen, Run, Screen, Script, call_text
+from stage import NO_BOARD, PROGRAM, OpenScreen, Run, Screen, Script, call_text
 
 MAX_BYTES_LEFT = 3000
 PLACES = ("history", "sessions", "logs")
@@ -42,8 +42,7 @@ def acting(folder: Path, script: Script) -> Path:
     env = ", ".join(f"{name} = {json.dumps(value)}" for name, value in variables.items())
     (folder / "mcp_config.toml").write_text(
         f'[chat]\nmodel = "replies.json"\n[[servers]]\nname = "chaos"\ncommand = {json.dumps(server.command)}\n'
-        f"args = {json.dumps(list(server.args))}\nenv = {{ {env} }}\n"
-        '[[servers]]\nname = "board"\ncommand = "x"\nenabled = false\n',
+        f"args = {json.dumps(list(server.args))}\nenv = {{ {env} }}\n{NO_BOARD}",
         encoding="utf-8",
     )
     script(call_text("act"), "Done.")
@@ -219,30 +218,27 @@ def test_a_configuration_that_everybody_may_write_is_rejected(program: Run, acti
 def test_a_secret_that_others_can_read_is_named_without_its_value(program: Run, folder: Path, script: Script) -> None:
     script("Done.")
     config = folder / "mcp_config.toml"
-    text = """
+    text = f"""
+{NO_BOARD}
 [chat]
 model = "replies.json"
 [[servers]]
 name = "one"
 enabled = false
 command = "x"
-env = { API_TOKEN = "hush-4711" }
+env = {{ API_TOKEN = "hush-4711" }}
 [[servers]]
 name = "two"
 enabled = false
 url = "http://127.0.0.1:9/"
-headers = { Authorization = "Bearer hush-4711" }
+headers = {{ Authorization = "Bearer hush-4711" }}
 [[servers]]
 name = "three"
 enabled = false
 url = "http://127.0.0.1:9/"
-oauth = { client_secret = "hush-4711", client_id = "x" }
-[[servers]]
-name = "board"
-enabled = false
-command = "x"
+oauth = {{ client_secret = "hush-4711", client_id = "x" }}
 """
-    keys = ("servers[0].env.API_TOKEN", "servers[1].headers.Authorization", "servers[2].oauth.client_secret")
+    keys = ("servers[1].env.API_TOKEN", "servers[2].headers.Authorization", "servers[3].oauth.client_secret")
 
     def read_warnings(text: str, mode: int) -> tuple[str, str]:
         config.write_text(text, encoding="utf-8")

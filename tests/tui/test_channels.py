@@ -14,7 +14,7 @@ from attacks import SEQUENCES
 from rkllm_chat.core.messages import Message
 from rkllm_chat.core.sanitize import UNSAFE, ZERO_WIDTH
 from rkllm_chat.storage.session_files import SessionDirectory
-from stage import Screen, call_text
+from stage import NO_BOARD, Screen, call_text
 
 from .channels import LINES, MARKED, PER_MESSAGE
 from .server_configs import write_servers
@@ -84,7 +84,7 @@ def configure(folder: Path, channel: str) -> None:
     server = str(Path(__file__).with_name("channels.py"))
     write_servers(folder, "mcp_config.toml", {"channels": [sys.executable, server, channel]})
     with (folder / "mcp_config.toml").open("a", encoding="utf-8") as file:
-        file.write("[chat]\nbell = false\n")  # the program's own bell: any other one is found
+        file.write(f"{NO_BOARD}[chat]\nbell = false\n")  # the program's own bell: any other one is found
 
 
 def find_steering(data: bytes) -> list[str]:

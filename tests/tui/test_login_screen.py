@@ -13,7 +13,7 @@ import pytest
 
 from mcp_client.gate import Gate, open_gate
 from mcp_client.logins import fetch
-from stage import Screen, call_text
+from stage import NO_BOARD, Screen, call_text
 
 OpenScreen = Callable[..., Screen]
 Script = Callable[..., str]
@@ -30,7 +30,7 @@ urllib.request.urlopen(sys.argv[1]).read()
 def gate(folder: Path) -> Iterator[Gate]:
     """A server that requires a login, in the configuration of the folder."""
     with open_gate() as gate:
-        text = f'[policy]\napprove = "all"\n[[servers]]\nname = "gate"\nurl = "{gate.url}"\n'
+        text = f'[policy]\napprove = "all"\n[[servers]]\nname = "gate"\nurl = "{gate.url}"\n{NO_BOARD}'
         (folder / "mcp_config.toml").write_text(text, encoding="utf-8")
         yield gate
 
@@ -56,7 +56,7 @@ def agree(screen: Screen) -> None:
 
 
 def finish_login(screen: Screen) -> None:
-    screen.wait_for("2/2 servers")
+    screen.wait_for("1/1 server")
     screen.wait_for_prompt()
 
 
@@ -104,7 +104,7 @@ def test_a_browser_is_opened_on_request(
     screen.wait_for("Press o to open it in the browser")
     screen.wait_for("Login to gate:")
     assert "/authorize" not in gate.paths()
-    screen.say("o\r", "2/2 servers")
+    screen.say("o\r", "1/1 server")
     assert gate.grants() == ["authorization_code"]
 
 
