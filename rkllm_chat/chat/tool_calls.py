@@ -59,6 +59,7 @@ _REASONS: dict[str, DeclineReason] = {
     "held": "withheld",
     "missing": "missing",
     "unpermitted": "permission",
+    "unsupported": "unsupported",
 }
 """Key of the sentence that tells the model of a call that was not run -> why it was declined."""
 
@@ -76,7 +77,7 @@ class PreparedCall:
         call: The call with its validated arguments.
         number: Position among the readable calls of the reply, from 1; 0 for a call that no reply made.
         remark: What the model is told before the result, if anything.
-        unsupported: Optional arguments of a call that only reads, whose values stand nowhere: if it fails, it runs once
+        dispensable: Optional arguments of a call that only reads, whose values stand nowhere: if it fails, it runs once
             without them.
     """
 
@@ -85,7 +86,7 @@ class PreparedCall:
     call: ToolCall
     number: int = 0
     remark: str = ""
-    unsupported: tuple[str, ...] = ()
+    dispensable: tuple[str, ...] = ()
 
     @property
     def fingerprint(self) -> str:
@@ -165,8 +166,8 @@ class RunningCalls:
         started_at = time.monotonic()
         try:
             result = await toolbox.call(tool, run.call.arguments, on_progress)
-            if result.status == "failed" and run.unsupported:
-                fewer = {name: value for name, value in run.call.arguments.items() if name not in run.unsupported}
+            if result.status == "failed" and run.dispensable:
+                fewer = {name: value for name, value in run.call.arguments.items() if name not in run.dispensable}
                 result = await toolbox.call(tool, fewer, on_progress)
         except asyncio.CancelledError:
             self.stopped_after_s[run.index] = time.monotonic() - started_at
@@ -304,8 +305,8 @@ class ReplyCalls:
         """Return why the reply is discarded; None if it is not.
 
         Its calls were all made before in this turn, with equal arguments, and no other since can change their results;
-        or a value rule forbids one; or none of them names anything like a tool, which is how a model says that no tool
-        fits.
+        or value rules forbid them, beside such calls; or none of them names anything like a tool, which is how a model
+        says that no tool fits. A forbidden call beside others is not run.
         """
         tools = make_call_toolbox(self._chat).tools
         outcomes = [self._prepare(found, tools, was_truncated=False) for found in self.found]
@@ -315,9 +316,9 @@ class ReplyCalls:
             or (runs and all(self._is_settled(run) for run in runs))
         ):
             return ReplyDiscarded()
-        forbidden = None if self._running.started else next(filter(None, map(self._find_forbidden, runs)), None)
-        if forbidden:
-            return forbidden
+        forbidden = [reason for run in runs if (reason := self._find_forbidden(run))]
+        if forbidden and len(forbidden) + sum(self._state.was_made(run.fingerprint) for run in runs) == len(outcomes):
+            return forbidden[0]
         unknown = [outcome.tool_name for outcome in outcomes if isinstance(outcome, CallError) and outcome.is_final]
         has_tools = tools or not self._chat.is_served  # a client without tools gets the text of the reply
         return ReplyDiscarded(", ".join(unknown)) if unknown and len(unknown) == len(outcomes) and has_tools else None
@@ -386,8 +387,8 @@ class ReplyCalls:
             position = CallPosition(number, count)
             outcome = await self._authorize(self.found[index], toolbox.tools, position, usage.is_cut)
             if isinstance(outcome, PreparedCall):
-                unsupported = self._rules.list_dispensable(outcome.tool, outcome.call.arguments)
-                waiting.append(replace(outcome, index=index, number=number, unsupported=unsupported))
+                dispensable = self._rules.list_dispensable(outcome.tool, outcome.call.arguments)
+                waiting.append(replace(outcome, index=index, number=number, dispensable=dispensable))
                 continue
             if isinstance(outcome, CallError):
                 call_errors.append(outcome)
@@ -397,7 +398,9 @@ class ReplyCalls:
                 early, waiting = [run for run in self._running.started if run.index in self._running.results], []
                 break
         else:
-            self._state.record_errors(call_errors, len(self.found))
+            results = [message.result for message in self._unexecuted.values() if message.result]
+            unsupported = sum(result.decline_reason == "unsupported" for result in results)
+            self._state.record_errors(call_errors, len(self.found) - unsupported)
             early = list(self._running.started)
         for run in (*early, *waiting):  # before they start: a front end compares a file as it is with what is written
             await emit(ToolStarted(run.tool.server, run.tool.name, run.call, run.number))
@@ -459,6 +462,8 @@ class ReplyCalls:
         is_again, call = state.was_made(run.fingerprint), run.call
         if (is_again and _only_reads(run.tool) and state.is_unchanged(run.fingerprint)) or self._is_settled(run):
             return self._refuse(call, run.tool, "repeated")
+        if run.fingerprint not in self._accepted and self._find_forbidden(run):
+            return self._refuse(call, run.tool, "unsupported")
         missing = [] if run.fingerprint in self._accepted else self._rules.list_missing(run.tool, call.arguments)
         if missing and not self._chat.can_ask and self._decide(run.tool) in ("run", "ask"):
             self.missing += missing

@@ -15,9 +15,10 @@ if TYPE_CHECKING:
 Role = Literal["system", "user", "assistant", "tool"]
 ReplyKind = Literal["", "forced", "discarded"]
 Status = Literal["completed", "failed", "declined", "stopped"]
-DeclineReason = Literal["", "user", "rule", "limit", "repeated", "withheld", "missing", "permission"]
+DeclineReason = Literal["", "user", "rule", "limit", "repeated", "withheld", "missing", "permission", "unsupported"]
 """Why a call was declined: by the user, a rule of the policy, its limit of calls, or since it was made before in the
-turn, its tool is not accepted yet, its values stand nowhere, or it needs a permission and nobody could be asked."""
+turn, its tool is not accepted yet, its values stand nowhere, it needs a permission and nobody can be asked, or a value
+rule forbids it beside other calls."""
 MediaKind = Literal["image", "audio", "file"]
 """What a medium is to a model; a "file" is other binary data of a tool, which no model reads and the user can save."""
 

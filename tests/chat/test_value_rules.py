@@ -476,3 +476,17 @@ def test_calls_are_generated_as_they_were_measured_unless_a_temperature_is_set()
     assert [temperature(name, Office()) for name in ("qwen2.5", "default")] == [0.0, 0.1]
     assert temperature("qwen2.5", Office(), temperature=0.8) == 0.8
     assert temperature("qwen2.5", Box({})) is None  # words of a chat without tools: as the model's file says
+
+
+def test_a_forbidden_call_beside_others_keeps_none_of_them_from_being_run_or_corrected() -> None:
+    john, damaged = call_text("find_contact", name="John Doe"), '[TOOL_CALL]{"name": "read_note", "arg[END_TOOL_CALL]'
+    chat, box = open_office([NOTE, john + call_text("read_note", title="todo"), john, "Both have 98.6."])
+    answer = read(take_turn(chat, 'Read "wifi" and "todo".'))
+    assert [arguments for _, arguments in box.called] == [WIFI, {"title": "todo"}]
+    assert [result.decline_reason for result in answer.results] == ["", "unsupported", ""]
+    assert answer.text == "Both have 98.6."
+    chat, box = open_office([NOTE, john + damaged, call_text("read_note", title="todo"), "Both have 98.6."])
+    assert read(take_turn(chat, 'Read "wifi" and "todo".')).text == "Both have 98.6." and len(box.called) == 2
+    assert "Write it again as:" in backend_of(chat).prompts[2][-1].text
+    chat, box = open_office([damaged, damaged + john, damaged + john, damaged + john, "I cannot.", "I cannot."])
+    assert read(take_turn(chat, "Read it.")).end.answered_by == "forced" and len(backend_of(chat).prompts) < 6
