@@ -111,18 +111,24 @@ def test_the_bundled_server_is_switched_off_in_the_users_own_file(
     program("mcp", "add", "--project", "here", *server)
     call = ("call-tool", "board.calculate", "--args", '{"expression": "6*7"}')
     assert f"is disabled in {own}" in json.loads(program(*call, code=1).stdout)["error"]["message"]
+
+    def find_source() -> str:
+        """The file of the board that is on."""
+        listed = json.loads(program("list-servers").stdout)["result"]
+        return next(entry["source"] for entry in listed if entry["name"] == "board" and entry["enabled"])
+
     program("mcp", "enable", "board")
-    assert json.loads(program(*call).stdout)["ok"]
+    assert find_source() == str(own)
     program("mcp", "remove", "board")
-    assert json.loads(program(*call).stdout)["ok"]
+    assert find_source() != str(own), "the one that is built in"
     program("mcp", "add", "there", *server)  # with the board, which the servers of this file would replace
-    assert json.loads(program(*call).stdout)["ok"]
+    assert find_source() == str(own)
     program("mcp", "remove", "board")
     error = json.loads(program(*call, code=1).stdout)["error"]
     assert (error["type"], error["message"]) == ("ServerNotFound", 'There is no server "board".')
     assert f"The servers in {own} replace the bundled one" in error["details"]["hint"]
     program("mcp", "add", "board", "--", "rkllm-chat", "serve", "board")
-    assert json.loads(program(*call).stdout)["ok"]
+    assert json.loads(program(*call).stdout)["ok"] and find_source() == str(own)
 
 
 @pytest.mark.parametrize(
