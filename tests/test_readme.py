@@ -172,6 +172,18 @@ def test_the_commands_of_a_page_run_in_an_empty_folder_in_their_order(
             check_command(command, shown, environment, folder)
 
 
+@pytest.mark.slow
+def test_the_examples_of_help_run_in_an_empty_folder(environment: dict[str, str], folder: Path) -> None:
+    shown = "".join(
+        run([*PROGRAM, *words, "--help"], env=environment, cwd=folder, encoding="utf-8").stdout
+        for words in (["mcp", "add"], *([name] for name in (*SUBCOMMANDS, *SUMMARIES) if name != "serve"))
+    )
+    examples = re.findall(r"^  (rkllm-chat .+)$", shown.partition("examples:\n")[2], re.MULTILINE)
+    assert examples
+    for command in examples:
+        check_command(command, "", environment, folder)
+
+
 def check_command(command: str, shown: str, environment: dict[str, str], folder: Path) -> None:
     """Run a command and compare what it prints with what is shown."""
     words, _, jq = command.partition(" | jq -r .")

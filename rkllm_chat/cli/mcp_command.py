@@ -57,6 +57,9 @@ _ACTIONS = {
     "import": "add the servers of another program or of a file; without PROGRAM, list those of all programs",
     "auth": "log in to a server at a URL again, or delete the saved login",
 }
+_ADD_EXAMPLES = f"""examples:
+  {PROGRAM_NAME} mcp add files -- {PROGRAM_NAME} serve board --folder .
+  {PROGRAM_NAME} mcp add remote https://tools.example.org/mcp"""
 _RENAMED = {
     "get": ("list", "--no-start"),
     "test": ("list",),
@@ -146,6 +149,7 @@ def _choose_network(entry: Mapping[str, Any], options: argparse.Namespace) -> bo
 
 def _describe_add(parser: Parser) -> None:
     """Add the arguments of `mcp add`, whose words `split_server_command` has ordered."""
+    parser.epilog, parser.formatter_class = _ADD_EXAMPLES, argparse.RawDescriptionHelpFormatter
     add = parser.add_argument
     add("name", metavar="NAME", help="name of the new server")
     add("target", metavar="URL|JSON|COMMAND ...", nargs="?", help="its URL, its entry as JSON, or its command")

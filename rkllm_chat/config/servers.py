@@ -599,12 +599,11 @@ def find_server(name: str, servers: Iterable[ServerConfig], skipped: Iterable[Sk
 
 def _explain_missing_board(entries: Iterable[ServerConfig | SkippedServer]) -> str:
     """Return why the bundled server is not used, and how to get it back."""
-    files = [entry.source for entry in entries if entry.origin in (Origin.USER, Origin.COMMAND_LINE)]
-    if not files:
-        return "The bundled server is not used here."
-    command = " ".join(("-- rkllm-chat", *BOARD_SERVER.args))
-    only = f" --config {files[0]}" if any(entry.origin is Origin.COMMAND_LINE for entry in entries) else ""
-    return f"The servers in {files[0]} replace the bundled one. To add it: rkllm-chat mcp add{only} board {command}"
+    owners = {one.origin: one.source for one in entries}
+    own = owners.get(Origin.COMMAND_LINE) or owners.get(Origin.USER)
+    why = f"The servers in {own} replace the bundled one." if own else "Here are only servers of configuration files."
+    only = f" --config {own}" if Origin.COMMAND_LINE in owners else ""
+    return f"{why} To add it: rkllm-chat mcp add{only} board -- {PROGRAM_NAME} {' '.join(BOARD_SERVER.args)}"
 
 
 def add_board(servers: Iterable[ServerConfig], skipped: Iterable[SkippedServer] = ()) -> Iterator[ServerConfig]:

@@ -65,6 +65,7 @@ FAILURES: list[Any] = [
     (["--config", "none.json", "box__echo"], 3, ("none.json: No such file",)),
     (["box__die"], 5, ('"box"', "exited with 7", "starting up / my last words")),
     (["bax__echo"], 6, ('"bax"', "Did you mean box?")),
+    (["board__get_time"], 6, ("configuration files", "rkllm-chat mcp add board -- rkllm-chat serve board")),
     (["box__ecko"], 6, ('"ecko"', "Did you mean box__echo?")),
     (["box__error"], 6, ("-32602", "bad params")),
     pytest.param(["--timeout", "0.6", "box__hang"], 7, ('"box"', "0.6 s"), marks=pytest.mark.slow),
