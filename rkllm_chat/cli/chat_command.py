@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _PLAIN_TERMINALS = ("dumb", "unknown")
 
 
-def run_chat(options: argparse.Namespace) -> int:
+def open_chat(options: argparse.Namespace) -> int:
     """Start the interactive chat, or run one turn if there is text from `-p` or a pipe; return the exit code.
 
     The exception hook and error messages hide secrets.

@@ -65,9 +65,9 @@ def _dispatch(arguments: list[str]) -> int:
         return 0
     if name == "chat":
         options = parser.parse(rest)  # before the import: this may be --help
-        from .chat_command import run_chat
+        from .chat_command import open_chat
 
-        return run_chat(options)
+        return open_chat(options)
     is_built_in = name in COMMANDS
     module = import_module(f"...{COMMANDS[name].module}", __name__) if is_built_in else find_plugin("commands", name)
     code: int = module.main(rest)

@@ -253,7 +253,7 @@ def _check_owner(status: os.stat_result, path: str) -> None:
         raise ConfigError(f"{path} is writable by everybody; it is not used.", hint, path=path)
 
 
-def find_exposed_secrets(path: str) -> list[str]:
+def find_secrets_in_file(path: str) -> list[str]:
     """Return the keys of literal secrets in a file that other users can read.
 
     Raises:

@@ -60,13 +60,8 @@ def find_exposed_secrets(named: str = "", environment: Mapping[str, str] = os.en
     exposed: list[tuple[str, str]] = []
     for path in read_modification_times(named, environment):
         with suppress(ChatError, OSError):  # `load_settings` reports these errors
-            exposed += [(path, key) for key in files.find_exposed_secrets(path)]
+            exposed += [(path, key) for key in files.find_secrets_in_file(path)]
     return exposed
-
-
-def list_config_paths(environment: Mapping[str, str]) -> list[Path]:
-    """Return the paths where configuration files are looked for, farthest first."""
-    return [Path(place) for place in files.list_config_paths(environment)]
 
 
 def read_modification_times(named: str = "", environment: Mapping[str, str] = os.environ) -> dict[str, int]:

@@ -17,8 +17,7 @@ from pathlib import Path
 
 from ..core.errors import ConfigError, UsageError
 from ..core.working_folder import find_working_folder
-from .files import TRUST_VARIABLE, find_origin, read_text
-from .loader import list_config_paths
+from .files import TRUST_VARIABLE, find_origin, find_own_folder, list_config_paths, read_text
 from .project_trust import TrustStore, hash_value
 from .trust_rules import Origin
 
@@ -108,8 +107,8 @@ class PromptFile:
 
 def list_prompt_folders(environment: Mapping[str, str] = os.environ) -> list[tuple[str, Origin]]:
     """Return the folders of prompts and whose they are; the user's own, which go first, cannot be replaced."""
-    own = str(list_config_paths(environment)[1].parent / "prompts")
-    is_trusted = find_origin(str(list_config_paths(environment)[-1]), environment) is Origin.USER
+    own = str(Path(find_own_folder(environment), "prompts"))
+    is_trusted = find_origin(list_config_paths(environment)[-1], environment) is Origin.USER
     return [(own, Origin.USER), (_PROJECT_FOLDER, Origin.USER if is_trusted else Origin.PROJECT)]
 
 

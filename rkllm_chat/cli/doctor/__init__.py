@@ -14,8 +14,10 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from pathlib import Path
 
-from ...config.loader import list_config_paths, load_settings, state_folder
+from ...config.files import list_config_paths
+from ...config.loader import load_settings, state_folder
 from ...config.named_settings import replace_setting
 from ...config.secrets import add_settings_secrets
 from ...config.settings import Settings
@@ -178,7 +180,7 @@ def _find_files(config_option: str, environment: Mapping[str, str]) -> tuple[str
     """Return the configuration files in use: the named one, or those of the search path that exist."""
     if only_file := config_option or environment.get("RKLLM_CHAT_CONFIG", ""):
         return (only_file,)
-    return tuple(str(path) for path in list_config_paths(environment) if path.is_file())
+    return tuple(path for path in list_config_paths(environment) if Path(path).is_file())
 
 
 def _show(lines: Sequence[Finding]) -> str:

@@ -41,7 +41,7 @@ from ...backends.shared.model_files import (
     find_shipped_model,
 )
 from ...backends.shared.prompt_tokens import load_tokenizer
-from ...config.files import find_exposed_secrets
+from ...config.files import find_secrets_in_file
 from ...core import i18n
 from ...core.errors import ChatError, ConfigError, ModelError
 from ...prompt.chat_templates import TEMPLATES, choose_template
@@ -69,7 +69,7 @@ def check_configuration(board: Board) -> Iterator[Finding]:
             advice = "A folder's file cannot set it: write it to ~/.config/rkllm-chat/config.toml, or pass --config."
             yield warn(f"{path}: {key} is ignored", advice)
         for path in board.config_files if board.is_this_machine else ():
-            for key in find_exposed_secrets(path):
+            for key in find_secrets_in_file(path):
                 advice = f"Use an environment variable as ${{NAME}}, or restrict access: chmod 600 {path}"
                 yield warn(f"{path} contains a secret that other users can read: {key}", advice)
 
