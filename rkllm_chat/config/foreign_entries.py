@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any, NamedTuple
@@ -628,6 +627,8 @@ def _split_command(table: dict[str, Any]) -> None:
         table.setdefault("args", [])
         return
     try:
+        import shlex  # 0.4 ms, which an entry with args need not spend
+
         program, *words = shlex.split(command)
     except ValueError:
         return

@@ -10,7 +10,7 @@ from typing import Any
 from .policy import Policy
 from .settings import CHAT_KEYS, EXPERT_KEYS, Generation, Openai, Settings
 from .trust_rules import Origin
-from .value_checks import check_keys, decode_table, read_types
+from .value_checks import check_keys, decode_table, read_type
 
 TABLES: dict[str, type] = {
     "chat": Settings,
@@ -77,7 +77,7 @@ def parse_value(key: str, text: str, source: str) -> Any:
     kind = TABLES[table]
     if text == DEFAULT:
         return next(entry.default for entry in fields(kind) if entry.name == key)
-    return decode_table(kind, {key: _read_value(read_types(kind)[key], text)}, source, table, KEYS[table])[key]
+    return decode_table(kind, {key: _read_value(read_type(kind, key), text)}, source, table, KEYS[table])[key]
 
 
 def _read_value(kind: Any, text: str) -> Any:

@@ -198,6 +198,7 @@ class SkippedServer:
 _NOT_WRITTEN = ("source", "origin", "replaces", "place", "original_name", "not_obeyed", "kept_off", "disabled_by")
 SERVER_KEYS = tuple(entry.name for entry in fields(ServerConfig) if entry.name not in _NOT_WRITTEN)
 """Keys of an entry."""
+_DEFAULT = ServerConfig("")
 BOARD_SERVER = ServerConfig(
     "board",
     command=PROGRAM_NAME,
@@ -544,7 +545,8 @@ def _expand(server: ServerConfig, values: Mapping[str, str] | None, place: str) 
     table = {key: getattr(server, key) for key in SERVER_KEYS}
     expanded = expand_variables({**table, "oauth": vars(server.oauth)}, values, source, place)
     server = replace(server, **{**expanded, "oauth": OAuth(**expanded["oauth"])})
-    check_choices(expanded, ServerConfig, source, place)  # a project's file names no choice by a variable
+    given = {key: value for key, value in expanded.items() if value != getattr(_DEFAULT, key)}
+    check_choices(given, ServerConfig, source, place)  # a project's file names no choice by a variable
     if values is not None:
         server = _check_server(server)
     is_complete = "${" not in f"{server.url}{expanded['oauth']}"  # else this runs again when it is expanded

@@ -71,6 +71,7 @@ BENCHES: dict[str, Callable[[], list[Figure]]] = {
     "sandbox": servers.sandbox,
     "kills": journal_costs,
     "one-shot": oneshot.one_shot_calls,
+    "processor": oneshot.processor_times,
     "tool-commands": oneshot.tool_commands,
     "api-mixed": mixed_requests,
 }

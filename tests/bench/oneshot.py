@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
+import resource
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -231,6 +234,63 @@ def tool_commands() -> list[Figure]:
     return [*figures, Figure("mcp-tool: peak memory", peak, "MB", goal=Goal(20))]
 
 
+PR_SET_CHILD_SUBREAPER = 36
+OPEN_SANDBOX = [
+    "bwrap",
+    *("--ro-bind", "/", "/"),
+    *("--dev", "/dev"),
+    *("--proc", "/proc"),
+    "--unshare-all",
+    "--die-with-parent",
+]
+
+
+def processor_times() -> list[Figure]:
+    """Processor time of a call with its server, which other programs change least; in a sandbox, beside an open one."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        lay_out(folder)
+        args = [*PLAIN, "server.py"]
+        small: dict[str, Any] = {"command": sys.executable, "args": args}
+        servers = {"small": {**small, "sandbox": "off"}, "enclosed": {**small, "sandbox": "on"}}
+        servers["open"] = {"command": OPEN_SANDBOX[0], "args": [*OPEN_SANDBOX[1:], sys.executable, *args]}
+        (folder / "mcp.json").write_text(json.dumps({"mcpServers": servers}), encoding="utf-8")
+        call = ["--args", '{"x": "one"}']
+        ways = {
+            "by hand": [sys.executable, "by_hand.py"],
+            "call-tool": [*OURS, "call-tool", "small.echo", *call],
+            "list-tools": [*OURS, "list-tools", "--server", "small"],
+            "mcp-tool": [*MCP_TOOL, "small__echo", "--x", "one"],
+        }
+        if shutil.which("bwrap"):
+            ways["by hand in bwrap"] = [sys.executable, "by_hand_open.py"]
+            ways["in a sandbox: call-tool"] = [*OURS, "call-tool", "enclosed.echo", *call]
+        spent = in_turn({way: partial(processor_s, command, folder) for way, command in ways.items()}, CPU_RUNS)
+    figures: list[Figure] = []
+    for way, goal in CPU_GOALS.items():
+        against = "by hand in bwrap" if "sandbox" in way else "by hand"
+        if way in spent:
+            ours, floor = median(spent[way]), median(spent[against])
+            figures.append(Figure(f"processor: {way}", ours * 1e3, "ms", floor * 1e3, against, Goal(goal, "ratio")))
+    return figures
+
+
+CPU_RUNS = 20
+CPU_GOALS = {"call-tool": 1.4, "list-tools": 1.45, "mcp-tool": 1.45, "in a sandbox: call-tool": 1.35}
+
+
+def processor_s(command: Sequence[str], folder: Path) -> float:
+    """Seconds of a command and all that it started: what its sandbox leaves behind is waited for, too."""
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(command, cwd=folder, env=make_environment(folder), stdout=subprocess.DEVNULL, check=True)
+    with suppress(ChildProcessError):
+        while True:
+            os.wait()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+
+
 def make_environment(folder: Path) -> dict[str, str]:
     """A user of his own; bytecode is written, as it is where the program is installed."""
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
@@ -241,7 +301,8 @@ def make_environment(folder: Path) -> dict[str, str]:
 
 def lay_out(folder: Path) -> None:
     programs = {"server": SERVER, "site": SITE, "by_hand": BY_HAND, "by_hand_http": BY_HAND_HTTP, "sdk": SDK}
-    programs |= {"sdk_server": SDK_SERVER, "by_hand_typed": BY_HAND.replace('"small"', '"typed"')}
+    programs |= {"sdk_server": SDK_SERVER}
+    programs |= {f"by_hand_{name}": BY_HAND.replace('"small"', f'"{name}"') for name in ("typed", "open")}
     for name, text in programs.items():
         (folder / f"{name}.py").write_text(text, encoding="utf-8")
 

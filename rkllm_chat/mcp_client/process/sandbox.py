@@ -357,7 +357,7 @@ def _describe_machine(program: str) -> list[str]:
     """Return everything that a cached probe depends on, the options that were probed included."""
     status = os.stat(program)
     try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        with open("/proc/sys/kernel/random/boot_id", encoding="utf-8") as file:
             boot = file.read().strip()
     except OSError:
         boot = ""

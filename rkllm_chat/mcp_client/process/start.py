@@ -118,9 +118,9 @@ def _count_denials(pid: int) -> int:
     counts: dict[str, str] = {}
     lines: list[list[str]] = []
     try:
-        with open(f"/proc/{pid}/net/snmp", encoding="ascii") as file:
+        with open(f"/proc/{pid}/net/snmp", encoding="utf-8") as file:
             lines = [line.split() for line in file]
-        with open(f"/proc/{pid}/net/snmp6", encoding="ascii") as file:
+        with open(f"/proc/{pid}/net/snmp6", encoding="utf-8") as file:
             counts |= dict(line.split()[:2] for line in file)
     except (OSError, ValueError):  # the process has ended, or there is no IPv6
         pass
