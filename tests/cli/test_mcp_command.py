@@ -115,7 +115,7 @@ def test_the_bundled_server_is_switched_off_in_the_users_own_file(
     def find_source() -> str:
         """The file of the board that is on."""
         listed = json.loads(program("list-servers").stdout)["result"]
-        return next(entry["source"] for entry in listed if entry["name"] == "board" and entry["enabled"])
+        return next(str(entry["source"]) for entry in listed if entry["name"] == "board" and entry["enabled"])
 
     program("mcp", "enable", "board")
     assert find_source() == str(own)
