@@ -25,7 +25,7 @@ from ..core.events import ReplyDiscarded
 from ..core.messages import Message, Tool, ToolResult
 from ..prompt.budget import find_last_turn
 from ..prompt.compose import is_correction
-from ..prompt.tool_ranking import CJK_RUN, STOP_WORDS, extract_terms
+from ..prompt.tool_ranking import CAMEL_CASE, CJK_RUN, STOP_WORDS, extract_terms
 from .conversation import Conversation
 
 __all__ = ["REASONS", "ValueRules", "drop_placeholders", "may_write"]
@@ -190,7 +190,7 @@ class ValueRules:
 
 def may_write(tool: Tool) -> bool:
     """Return whether a call may change something, as far as server and name say; nothing is allowed because of it."""
-    first = next(iter(_WORD.findall(tool.name.replace("_", " "))), "").casefold()
+    first = next(iter(_WORD.findall(CAMEL_CASE.sub(" ", tool.name))), "").casefold()
     return not (tool.read_only or first in _READING_VERBS.split())
 
 

@@ -75,7 +75,8 @@ The kind of a value ("notes.txt" is a file) indicates a tool; its text does not.
 _QUOTE = re.compile(r"""(?<!\w)(["'`])(?!\1).{1,200}?\1(?!\w)|“[^”]{1,200}”|「[^」]{1,200}」|『[^』]{1,200}』""")
 _JOINT = re.compile(r"\b(?:and|then|also)\b|[;。；]|[.!?？] |それから|それと|次に|あと|还有|然后|再|另外")
 """Separators between the requests of a question."""
-_CAMEL_CASE = re.compile(r"(?<=[a-z\d])(?=[A-Z])")
+CAMEL_CASE = re.compile(r"(?<=[a-z\d])(?=[A-Z])")
+"""Where a word begins in a name such as `getWeather`."""
 STOP_WORDS = """
     a an and are as at be been but by can could did do does for from had has have how i if in into is it its me my of
     on or our please so some tell than that the their them then there these they this those to us want was we were what
@@ -218,7 +219,7 @@ def _usage_bonus(calls: int) -> float:
 
 def _split_name(name: str) -> list[set[str]]:
     """Return the terms of each word of a name."""
-    words = (set(extract_terms(word)) for word in re.split(r"[\W_]+", _CAMEL_CASE.sub(" ", name)))
+    words = (set(extract_terms(word)) for word in re.split(r"[\W_]+", CAMEL_CASE.sub(" ", name)))
     return [terms for terms in words if terms]
 
 
@@ -281,7 +282,7 @@ def extract_terms(text: str) -> Iterator[str]:
 
 
 def _normalize(text: str) -> str:
-    return _CAMEL_CASE.sub(" ", unicodedata.normalize("NFKC", text)).casefold()
+    return CAMEL_CASE.sub(" ", unicodedata.normalize("NFKC", text)).casefold()
 
 
 def _terms_of_word(word: str) -> list[str]:

@@ -13,7 +13,7 @@ from rkllm_chat.calls.formats import FORMATS
 from rkllm_chat.calls.model_families import find_family
 from rkllm_chat.chat.answer import Answer
 from rkllm_chat.chat.conversation import Conversation
-from rkllm_chat.chat.value_rules import REASONS
+from rkllm_chat.chat.value_rules import REASONS, may_write
 from rkllm_chat.config.named_settings import make_settings
 from rkllm_chat.config.policy import Policy
 from rkllm_chat.core import i18n
@@ -490,3 +490,11 @@ def test_a_forbidden_call_beside_others_keeps_none_of_them_from_being_run_or_cor
     assert "Write it again as:" in backend_of(chat).prompts[2][-1].text
     chat, box = open_office([damaged, damaged + john, damaged + john, damaged + john, "I cannot.", "I cannot."])
     assert read(take_turn(chat, "Read it.")).end.answered_by == "forced" and len(backend_of(chat).prompts) < 6
+
+
+@pytest.mark.parametrize(
+    ("name", "may_change"),
+    [("get_weather", False), ("getWeather", False), ("search-notes", False), ("getaway", True), ("writeNote", True)],
+)
+def test_a_name_that_begins_with_a_verb_of_reading_only_reads(name: str, may_change: bool) -> None:
+    assert may_write(Tool(name)) is may_change

@@ -148,7 +148,7 @@ def test_a_turn_and_its_session_survive_a_clock_that_jumps_during_its_calls(
             check=True,
         )  # fmt: skip
         result = json.loads(done.stdout)["result"]
-        assert (result["text"], result["reason"]) == ("Done.", "answered")
+        assert (result["text"].splitlines()[-1], result["reason"]) == ("Done.", "answered")
         assert [call["status"] for call in result["calls"]] == ["completed"] * 3
         assert all(0 <= call["seconds"] < 20 for call in result["calls"])
         assert clock.path.read_text() == str(40 * YEAR_S)
@@ -191,7 +191,6 @@ def test_a_session_in_which_the_model_failed_goes_on(program: Run, script: Scrip
     (name,) = shelf.list_ids()
     assert [(one.role, one.text) for one in records_of(shelf, name)] == [
         ("user", "one"),
-        ("assistant", "…"),
         ("user", "two"),
         ("assistant", "Hello."),
     ]

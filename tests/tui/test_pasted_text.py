@@ -59,7 +59,7 @@ def test_a_pasted_command_is_a_message_now_and_when_it_is_recalled(open_chat: Op
 
 def test_a_command_is_typed_and_its_arguments_may_be_pasted(chat: Screen, folder: Path) -> None:
     chat.enter("!" + pasted("touch ran"), "> !touch ran")
-    chat.enter("/help " + pasted("clear"), "For example: /clear")
+    chat.enter("/help " + pasted("clear"), "/clear: start a new session")
     assert (folder / "ran").exists()
 
 
