@@ -87,6 +87,7 @@ CASES: dict[str, tuple[str, list[ScannerEvent]]] = {
     "another tag for thoughts": (f"<thinking>{JSON}</thinking>Yes.", [Thought(JSON), Text("Yes.")]),
     "tags for thoughts in an answer": (said := "Use <think> tags: <think>why</think> comes first.", [Text(said)]),
     "an end of a thought in an answer": (ends := "Its end is </think> or (</think>).", [Text(ends)]),
+    "a call that one reading was sure of": (sure := "```json\n<|tool_call|>{so<tool_call>", [Text(sure)]),
     "struck-out text": ("<s>a</s> b</s>\n", [Text("<s>a</s> b")]),
     "comments with brackets and an end marker": (
         as_json('{"name": "get_tide", // } [END_TOOL_CALL]\n/* ] */ "arguments": {"harbour": "Husum"}}'),

@@ -119,6 +119,12 @@ def test_the_answer_is_asked_for_once_more_without_tools_and_then_the_result_is_
     flat = backend_of(chat).prompts[-1]
     assert [message.role for message in flat] == ["system", "user"] and "look" not in flat[0].text
     assert flat[1].text == f'Is Husum quiet?\n\nResult of look {{"place": "Husum"}}:\nHusum is quiet\n\n{ANSWER_NOW}'
+    chat, _ = open_harbour([LOOK, LOOK, LOOK + "```", "It is quiet."])  # neither a call nor a fence is an answer
+    take_turn(chat, "Is Husum quiet?")
+    kinds = [message.reply_kind for message in chat.history if message.role == "assistant"]
+    assert kinds == ["", "discarded", "discarded", "forced"]
+    chat, _ = open_harbour([LOOK, "It is quiet.\n\n"])  # the last piece has no word
+    assert read_answer(take_turn(chat, "Is Husum quiet?")) == ("It is quiet.", "answered", "model")
     chat, box = open_harbour([LOOK] * 4)
     text = "The model wrote no answer. Result of look:\nHusum is quiet"
     assert read_answer(take_turn(chat, "Is Husum quiet?")) == (text, "answered", "result")

@@ -240,6 +240,7 @@ WIFI = {"title": "wifi"}
         ("You can call read_note to get it.", False),
         ('Here it is:\n```python\nread_note(title="wifi")\n```\nThis reads it.', True),
         ("Use this object:\n```\n{ name: \"read_note\", arguments: { title: 'wifi' } }\n```\nand see.", True),
+        ('```python\nread_note(title="wifi")\nread_note(title="todo")\n```\nThese read.', True),
         ("{'name': 'read_note', 'arguments': {'title': 'wifi'}} is what you need.", True),
         ('Call it so:\n```json\n{"name": "read_note", "arguments": {"title": "wifi"}}\n```\nThis reads it.', True),
     ],

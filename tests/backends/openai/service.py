@@ -352,6 +352,7 @@ MODES: dict[str, Mode] = {
     # replies
     "ok": streamed(*PIECES, end),
     "no usage": streamed(*PIECES, Handler.end),
+    "ends twice": streamed(REPLY, lambda handler: handler.say("", "length"), end),
     "whole": answered(200, {"choices": [WHOLE], "usage": USAGE}),  # as a service that does not stream
     "echo": echo,
     "tool calls": call_tools,

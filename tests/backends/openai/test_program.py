@@ -16,6 +16,12 @@ from stage import Screen
 Start = Callable[..., Service]
 
 
+def test_the_first_reason_of_a_service_for_the_end_counts(start: Start, program: Callable[..., Any]) -> None:
+    done = program("-p", "Hi", "--model", start(mode="ends twice").url, "--no-servers", "--output-format", "json")
+    result = json.loads(done.stdout)["result"]
+    assert (result["text"], result["reason"]) == (REPLY, "length")
+
+
 @pytest.mark.slow
 def test_a_talk_at_the_terminal_continues_with_another_service(
     start: Start, open_screen: Callable[..., Screen]
