@@ -15,7 +15,7 @@ import pytest
 from mcp_client.faults import chaos, left_behind
 from rkllm_chat.config.files import TRUST_VARIABLE
 from rkllm_chat.config.settings import read_toml
-from stage import Run, Screen, call_text
+from stage import NO_BOARD, Run, Screen, call_text
 
 
 @pytest.fixture
@@ -94,6 +94,7 @@ def test_a_server_of_a_folder_is_not_started_before_it_is_accepted(
     code = "open('ran', 'w').close()"
     entry = {"command": sys.executable, "args": ["-c", code]}
     (folder / ".mcp.json").write_text(json.dumps({"mcpServers": {"odd": entry}}), encoding="utf-8")
+    (folder / "mcp_config.toml").write_text(NO_BOARD, encoding="utf-8")
     for action in (("list",), ("test", "odd")):
         done = program("mcp", *action, code=None)
         assert done.returncode != 0 and "have not accepted it" in done.stdout

@@ -19,6 +19,8 @@ from mcp_client.chaos_websocket import open_exchange
 from shell import Shell
 from stage import PROGRAM, Run, Script, call_text
 
+ALONE = ("--server", "chaos", "--output-format", "json")
+"""Options of a turn without the bundled server, whose start takes a second."""
 # Mode -> what the call gives, or a part of why it fails, after "!".
 PROCESSES = {
     "ok": "act is done",
@@ -71,7 +73,7 @@ def call_by_each_command(shell: Shell, program: Run, script: Script) -> dict[str
         encoding="utf-8",
     )
     document = shell.run("call-tool", "chaos.act")
-    asked = ("-p", "act", "--model", model, "--server", "chaos", "--allow", "act", "--output-format", "json")
+    asked = ("-p", "act", "--model", model, "--allow", "act", *ALONE)
     turn = json.loads(program(*asked).stdout)
     (call,) = turn["result"]["calls"] or [{"status": "failed", "text": ""}]
     notices = " ".join(turn["result"]["notices"])
@@ -120,7 +122,7 @@ def test_tools_that_cannot_be_used_are_named_and_the_others_work(shell: Shell, p
     page = run_forked(command, env=shell.environment, cwd=shell.folder, timeout=30, encoding="utf-8").stdout
     assert "chaos__act" in page and "  (deep is left out: its schema is nested too deeply)" in page.splitlines()
     assert reasons["deep"] in shell.error("call-tool", "chaos.deep")["message"]
-    turn = json.loads(program("-p", "hi", "--model", script("Hello."), "--output-format", "json").stdout)
+    turn = json.loads(program("-p", "hi", "--model", script("Hello."), *ALONE).stdout)
     notices = " ".join(turn["result"]["notices"])
     assert all(f"'{name}' of server 'chaos'" in notices and reason in notices for name, reason in reasons.items())
 
@@ -132,7 +134,7 @@ def test_a_fault_of_an_output_schema_is_said_and_costs_no_result(shell: Shell, p
     fault = 'it refers to "#/$defs/none", which it does not contain'
     notice = f'The output schema of the tool "act" of server "chaos" is not checked in full: {fault}.'
     assert document["notices"] == [notice]
-    arguments = ("--model", script(call_text("act"), "Done."), "--allow", "act", "--output-format", "json")
+    arguments = ("--model", script(call_text("act"), "Done."), "--allow", "act", *ALONE)
     turn = json.loads(program("-p", "act", *arguments).stdout)["result"]
     assert [(call["status"], call["text"]) for call in turn["calls"]] == [("completed", "act is done")]
     assert turn["notices"] == [
@@ -145,7 +147,7 @@ def test_a_fault_of_an_output_schema_is_said_and_costs_no_result(shell: Shell, p
 def test_more_than_a_thousand_tools_are_said(shell: Shell, program: Run, script: Script) -> None:
     shell.add_chaos("huge-crowd")
     assert len(shell.result("list-tools", "--server", "chaos")) == 1503
-    turn = json.loads(program("-p", "hi", "--model", script("Hello."), "--output-format", "json").stdout)
+    turn = json.loads(program("-p", "hi", "--model", script("Hello."), *ALONE).stdout)
     assert turn["result"]["notices"] == ["[MCP: Server 'chaos' lists 1503 tools; only the first 1000 are used]"]
 
 
@@ -154,7 +156,7 @@ def test_every_page_of_a_list_is_read_and_pinned_by_every_command(shell: Shell, 
     last = f"page_{LAST_PAGE}"
     listed = [tool["name"] for tool in shell.result("list-tools", "--server", "chaos")]
     assert listed == ["echo", "add", "act", *(f"page_{page}" for page in range(LAST_PAGE + 1))]
-    arguments = ("--model", script(call_text(last), "Done."), "--allow", last, "--output-format", "json")
+    arguments = ("--model", script(call_text(last), "Done."), "--allow", last, *ALONE)
     (call,) = json.loads(program("-p", "act", *arguments).stdout)["result"]["calls"]
     assert (call["status"], call["text"]) == ("completed", f"{last} is done")  # and all tools are pinned now
     assert shell.result("call-tool", f"chaos.{last}")["content"][0]["text"] == f"{last} is done"
@@ -172,7 +174,7 @@ def test_a_list_that_is_cut_is_said_and_its_other_tools_can_be_called(
     assert len(document["result"]) == read
     cut = f'Server "chaos" lists more tools than are read; only the first {read} are used.'
     assert document["notices"] == [cut]
-    arguments = ("--model", script(call_text("act"), "Done."), "--allow", "act", "--output-format", "json")
+    arguments = ("--model", script(call_text("act"), "Done."), "--allow", "act", *ALONE)
     turn = json.loads(program("-p", "act", *arguments).stdout)
     crowd = "[MCP: Server 'chaos' lists 50003 tools; only the first 1000 are used]"
     assert turn["result"]["notices"] == [
