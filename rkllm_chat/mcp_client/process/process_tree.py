@@ -11,12 +11,14 @@ import contextlib
 import os
 import select
 import signal
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 from .start import GUARD_SCRIPT, MARK_VARIABLE, StartPlan, decode_exit_code
 
 _JOIN_S = 1.0
+_WRAP_S = 2.0
 _START_TIME = 19
 """Place in `read_stat` of when a process was started, in clock ticks after the boot."""
 GRACE_S = 1.0
@@ -38,7 +40,7 @@ class ProcessTree:
     def __init__(self, pid: int, mark: str, is_sandboxed: bool = False) -> None:
         self.pid = pid
         self._mark, self._is_sandboxed = mark.encode(), is_sandboxed
-        self._start = 0
+        self._start, self._known_since = 0, time.monotonic()
         with contextlib.suppress(OSError):
             self._start = int(read_stat(pid)[_START_TIME])
 
@@ -48,8 +50,20 @@ class ProcessTree:
             return list_descendants(self.pid)
         pids = list_pids()
         if pids:
-            return [pid for pid in pids if self._contains(pid)]
+            return [pid for pid in self._select_younger(pids) if self._contains(pid)]
         return [self.pid] if self._has_group() else []
+
+    def _select_younger(self, pids: list[int]) -> list[int]:
+        """Leave out processes with lower numbers, which are older: reading all takes 2 ms beside 150 processes.
+
+        Numbers wrap; they have not while the last one that was given is higher, and no machine gives all of them, 32768
+        at least, in `_WRAP_S`.
+        """
+        with contextlib.suppress(OSError, ValueError):
+            last = int(_read_file("/proc/loadavg").split()[-1])  # proc(5)
+            if last >= self.pid and time.monotonic() - self._known_since < _WRAP_S:
+                return [pid for pid in pids if pid >= self.pid]
+        return pids
 
     def _has_group(self) -> bool:
         try:
