@@ -28,7 +28,8 @@ from ..chat.context import make_call_toolbox
 from ..chat.conversation import Conversation, select_call_format
 from ..chat.instructions_budget import may_have_instructions
 from ..chat.json_answer import find_problem, remove_fence, request_json
-from ..chat.tool_calls import PreparedCall, resolve_call
+from ..chat.running_calls import PreparedCall
+from ..chat.tool_calls import resolve_call
 from ..chat.tool_selection import select_tools
 from ..chat.turn import Turn
 from ..config.settings import Settings

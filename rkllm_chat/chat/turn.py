@@ -16,7 +16,7 @@ from functools import partial
 from typing import Literal
 
 from ..calls.tool_names import shown_name
-from ..core.errors import ChatError, ContextOverflowError, GenerationError
+from ..core.errors import ChatError, GenerationError
 from ..core.events import (
     AnsweredBy,
     CallDescribed,
@@ -24,35 +24,28 @@ from ..core.events import (
     CallUnreadable,
     Event,
     Notice,
-    Reading,
     Reason,
     Text,
     TurnEnded,
-    Usage,
-    WritingCall,
 )
-from ..core.messages import EMPTY_REPLY, Message, ReplyKind, Tool, ToolCall, ToolResult
+from ..core.messages import EMPTY_REPLY, Message, ReplyKind, ToolResult
 from ..prompt.budget import MAX_TOKEN_LENGTH, find_last_turn
 from ..storage.session_records import End, TurnFinished
 from .context import (
-    PromptForm,
     add_tool_signatures,
-    build_grammar,
-    build_prompt,
-    choose_dropped_turns,
     count_tokens,
     estimate_question_tokens,
     find_meant_tools,
     list_answer_forms,
     make_reply_scanner,
     may_begin_in_thought,
-    native_tools_of,
     thinking_off,
     write_call,
 )
 from .conversation import Conversation
 from .event_stream import Emit, stream_events
 from .program_answers import ask_for_values, choose_last_result, describe_changes, describe_last_result, has_result
+from .reply_requests import ReplyRequests
 from .reply_stream import ReplyStream
 from .tool_calls import ReplyCalls, TurnState
 from .value_rules import ValueRules
@@ -68,7 +61,7 @@ class Turn:
         self._chat = chat
         self._rules = ValueRules(chat)
         self._state = TurnState()
-        self._usage: list[Usage] = []
+        self._requests = ReplyRequests(chat)
         self._unrun = ""  # the calls of the last reply that did not run
         self._answered_by: AnsweredBy = "model"
         self._is_refused = False  # the model refused in words, before any result
@@ -97,7 +90,8 @@ class Turn:
                     yield event
         except ChatError as failure:
             end, error = "failed", str(failure)
-            if not chat.is_served and len(self._usage) <= 1 and count_tokens(chat) > chat.backend.context_tokens:
+            is_first = len(self._requests.usages) <= 1
+            if is_first and not chat.is_served and count_tokens(chat) > chat.backend.context_tokens:
                 del chat.history[start:]  # they are too long for any reply
             raise
         finally:
@@ -129,7 +123,7 @@ class Turn:
             outcome = await self._run_round(emit)
             rounds_left -= 1
             if outcome == "continue" and not rounds_left:
-                continuation = await chat.ask_to_continue(len(self._usage))
+                continuation = await chat.ask_to_continue(len(self._requests.usages))
                 if isinstance(continuation, int):
                     rounds_left = continuation
                 else:
@@ -137,9 +131,9 @@ class Turn:
         if outcome == "answer":
             outcome = await self._answer(emit)
         elif outcome == "steps":
-            await emit(Notice(chat.words("chat.steps", steps=len(self._usage))))
-        await self._trim_history(emit, estimate_question_tokens(chat))
-        await emit(TurnEnded(outcome, tuple(self._usage), self._answered_by))
+            await emit(Notice(chat.words("chat.steps", steps=len(self._requests.usages))))
+        await self._requests.trim_history(emit, estimate_question_tokens(chat))
+        await emit(TurnEnded(outcome, tuple(self._requests.usages), self._answered_by))
 
     async def _run_round(self, emit: Emit) -> _Outcome:
         """Generate one reply and run its calls; the reply is in the history when this ends, however it ends."""
@@ -150,7 +144,7 @@ class Turn:
         announced: CallFound | None = None
         try:
             try:
-                await self._send(reply, "chat", self._report_changes(emit))
+                await self._requests.send(reply, "chat", self._report_changes(emit))
                 if await self._is_void(reply, calls, emit):
                     # in the place of its calls, of which none has started: they are neither run nor answered
                     kind, calls = "discarded", ReplyCalls(chat, self._state, starts_early=False)
@@ -159,7 +153,7 @@ class Turn:
                 if not (calls.found or kind) and await self._refuses(reply, emit):
                     kind = "discarded"
             finally:  # not before a user has answered: what a call replaces is no answer if the program is killed
-                self._keep(reply, "discarded" if announced else kind)
+                self._requests.keep(reply, "discarded" if announced else kind)
             if announced:
                 chat.history.append(Message("assistant", announced.raw))
                 await emit(announced)
@@ -203,7 +197,7 @@ class Turn:
         meant, is_named = find_meant_tools(chat, reply.shown_text) if is_first and not accepted else ([], False)
         if left_over := self._rules.find_left_over():
             meant = [*chat.toolbox.tools]
-        if meant and (call := await self._force_call(meant, emit)):
+        if meant and (call := await self._requests.force_call(meant, emit)):
             accepted = await calls.offer([call], must_ask=False, by_question=is_first and not is_named, names=left_over)
             if is_named and not (accepted or described):
                 await emit(CallDescribed(call))
@@ -221,56 +215,12 @@ class Turn:
             await emit(refused)
         return self._is_refused
 
-    async def _force_call(self, tools: Sequence[Tool], emit: Emit) -> ToolCall | None:
-        """Have the model write a call of one of these tools, in the place of its last reply; None without one."""
-        reply = ReplyStream(make_reply_scanner(self._chat))
-        await self._send(reply, "call", partial(_emit_progress, emit), tools)
-        self._record_usage(reply.usage)
-        return next((found.call for found in reply.calls if isinstance(found, CallFound)), None)
-
     def _must_answer(self, reply: ReplyStream) -> bool:
         """Return whether an empty reply is no end: after calls, and in a chat also before, unless it has no token left.
 
         One that thought until its limit goes on without thinking, where that can be switched off.
         """
         return any(self._state.rounds) or not (self._chat.is_served or (reply.usage.is_cut and not reply.has_thought))
-
-    async def _send(self, reply: ReplyStream, form: PromptForm, emit: Emit, forced_tools: Sequence[Tool] = ()) -> None:
-        """Send the prompt and read the reply; once more, with fewer turns, if the context turns out to be smaller."""
-        chat = self._chat
-        await self._trim_history(emit)
-        context_tokens = chat.backend.context_tokens
-        try:
-            await self._read(reply, form, emit, forced_tools)
-        except ContextOverflowError as overflow:
-            learned_tokens = chat.backend.context_tokens
-            if not reply.is_empty or not (overflow.prompt_tokens or learned_tokens < context_tokens):
-                raise
-            if learned_tokens < context_tokens:
-                key = "chat.context_learned" if overflow.context_tokens else "chat.context_halved"
-                await emit(Notice(chat.words(key, tokens=learned_tokens)))
-            await self._trim_history(emit)
-            await self._read(reply, form, emit, forced_tools)
-
-    async def _read(self, reply: ReplyStream, form: PromptForm, emit: Emit, forced_tools: Sequence[Tool]) -> None:
-        chat = self._chat
-        prompt = build_prompt(chat, None, form, forced_tools)
-        tools = native_tools_of(chat) if form != "flat" else ()
-        if (cached := chat.backend.count_cached_tokens(prompt)) is not None:  # the engine may still be busy
-            await emit(Reading(0, max(1, chat.backend.count_tokens(prompt) - cached)))
-        stream = chat.backend.stream(prompt, chat.generation, tools, build_grammar(chat, form, forced_tools))
-        await reply.read(stream, emit, chat.translate)
-
-    def _keep(self, reply: ReplyStream, kind: ReplyKind) -> None:
-        """Append a reply to the history, unless it was stopped before its first word; record its cost."""
-        if reply.has_ended or not reply.is_empty:
-            self._chat.history.append(Message("assistant", reply.text, reply_kind=kind))
-        self._record_usage(reply.usage)
-
-    def _record_usage(self, usage: Usage) -> None:
-        self._chat.on_record(usage)
-        self._chat.usages.append(usage)
-        self._usage.append(usage)
 
     def _report_changes(self, emit: Emit, shown: ToolResult | None = None) -> Emit:
         """Return an `emit` that puts the program's line on what calls changed before the first words of an answer."""
@@ -298,11 +248,11 @@ class Turn:
         chat, thought_only = self._chat, False
         for form in list_answer_forms(chat, self._is_refused):
             reply = ReplyStream(make_reply_scanner(chat), may_be_thought=may_begin_in_thought(chat))
-            with thinking_off(chat, self._usage[-1].is_cut):
+            with thinking_off(chat, self._requests.usages[-1].is_cut):
                 try:
-                    await self._send(reply, form, partial(_emit_unless_call, self._report_changes(emit)))
+                    await self._requests.send(reply, form, partial(_emit_unless_call, self._report_changes(emit)))
                 finally:
-                    self._keep(reply, "forced" if reply.has_text else "discarded")
+                    self._requests.keep(reply, "forced" if reply.has_text else "discarded")
             if reply.has_text:
                 return reply.usage.end_reason
             thought_only = thought_only or reply.has_thought
@@ -321,20 +271,7 @@ class Turn:
         else:
             await emit(Text(self._unrun or EMPTY_REPLY))
             await emit(Notice(chat.words("chat.gave_up")))
-        return self._usage[-1].end_reason if self._usage[-1].is_cut else "steps"
-
-    async def _trim_history(self, emit: Emit, next_tokens: int = 0) -> None:
-        """Drop turns if the prompt, or one longer by `estimate_question_tokens`, would overflow."""
-        chat = self._chat
-        if not chat.is_served and (dropped := choose_dropped_turns(chat, next_tokens)):
-            chat.drop_turns(dropped)
-            await emit(Notice(chat.words("chat.forgot", turns=dropped.turns)))
-
-
-async def _emit_progress(emit: Emit, event: Event) -> None:
-    """Emit how far the engine is, of a reply that is not shown."""
-    if isinstance(event, Reading | Notice | WritingCall):
-        await emit(event)
+        return self._requests.usages[-1].end_reason if self._requests.usages[-1].is_cut else "steps"
 
 
 async def _emit_unless_call(emit: Emit, event: Event) -> None:

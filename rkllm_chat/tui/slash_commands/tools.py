@@ -14,7 +14,7 @@ from ...calls.arguments import validate_arguments
 from ...calls.tool_names import find_tools, shown_names, similar_names
 from ...chat.app import App
 from ...chat.event_stream import Emit
-from ...chat.tool_calls import PreparedCall, RunningCalls
+from ...chat.running_calls import PreparedCall, RunningCalls
 from ...chat.tool_selection import compute_tool_budget, count_text_in_prompt, select_catalogue
 from ...config.policy import find_deny_rules
 from ...core.errors import ConfigError, UsageError

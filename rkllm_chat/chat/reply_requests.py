@@ -1,0 +1,90 @@
+"""Send the prompts of a turn and read its replies, inside the context window of the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from ..core.errors import ContextOverflowError
+from ..core.events import CallFound, Event, Notice, Reading, Usage, WritingCall
+from ..core.messages import Message, ReplyKind, Tool, ToolCall
+from .context import (
+    PromptForm,
+    build_grammar,
+    build_prompt,
+    choose_dropped_turns,
+    make_reply_scanner,
+    native_tools_of,
+)
+from .conversation import Conversation
+from .event_stream import Emit
+from .reply_stream import ReplyStream
+
+
+class ReplyRequests:
+    """The requests of one turn to the engine.
+
+    Attributes:
+        usages: Cost of each, in order.
+    """
+
+    def __init__(self, chat: Conversation) -> None:
+        self._chat = chat
+        self.usages: list[Usage] = []
+
+    async def send(self, reply: ReplyStream, form: PromptForm, emit: Emit, forced_tools: Sequence[Tool] = ()) -> None:
+        """Send the prompt and read the reply; once more, with fewer turns, if the context turns out to be smaller."""
+        chat = self._chat
+        await self.trim_history(emit)
+        context_tokens = chat.backend.context_tokens
+        try:
+            await self._read(reply, form, emit, forced_tools)
+        except ContextOverflowError as overflow:
+            learned_tokens = chat.backend.context_tokens
+            if not reply.is_empty or not (overflow.prompt_tokens or learned_tokens < context_tokens):
+                raise
+            if learned_tokens < context_tokens:
+                key = "chat.context_learned" if overflow.context_tokens else "chat.context_halved"
+                await emit(Notice(chat.words(key, tokens=learned_tokens)))
+            await self.trim_history(emit)
+            await self._read(reply, form, emit, forced_tools)
+
+    def keep(self, reply: ReplyStream, kind: ReplyKind) -> None:
+        """Append a reply to the history, unless it was stopped before its first word; record its cost."""
+        if reply.has_ended or not reply.is_empty:
+            self._chat.history.append(Message("assistant", reply.text, reply_kind=kind))
+        self._record_usage(reply.usage)
+
+    async def trim_history(self, emit: Emit, next_tokens: int = 0) -> None:
+        """Drop turns if the prompt, or one longer by `estimate_question_tokens`, would overflow."""
+        chat = self._chat
+        if not chat.is_served and (dropped := choose_dropped_turns(chat, next_tokens)):
+            chat.drop_turns(dropped)
+            await emit(Notice(chat.words("chat.forgot", turns=dropped.turns)))
+
+    async def force_call(self, tools: Sequence[Tool], emit: Emit) -> ToolCall | None:
+        """Have the model write a call of one of these tools, in the place of its last reply; None without one."""
+        reply = ReplyStream(make_reply_scanner(self._chat))
+        await self.send(reply, "call", partial(_emit_progress, emit), tools)
+        self._record_usage(reply.usage)
+        return next((found.call for found in reply.calls if isinstance(found, CallFound)), None)
+
+    async def _read(self, reply: ReplyStream, form: PromptForm, emit: Emit, forced_tools: Sequence[Tool]) -> None:
+        chat = self._chat
+        prompt = build_prompt(chat, None, form, forced_tools)
+        tools = native_tools_of(chat) if form != "flat" else ()
+        if (cached := chat.backend.count_cached_tokens(prompt)) is not None:  # the engine may still be busy
+            await emit(Reading(0, max(1, chat.backend.count_tokens(prompt) - cached)))
+        stream = chat.backend.stream(prompt, chat.generation, tools, build_grammar(chat, form, forced_tools))
+        await reply.read(stream, emit, chat.translate)
+
+    def _record_usage(self, usage: Usage) -> None:
+        self._chat.on_record(usage)
+        self._chat.usages.append(usage)
+        self.usages.append(usage)
+
+
+async def _emit_progress(emit: Emit, event: Event) -> None:
+    """Emit how far the engine is, of a reply that is not shown."""
+    if isinstance(event, Reading | Notice | WritingCall):
+        await emit(event)
