@@ -30,6 +30,7 @@ from ..config.servers import (
     read_json_servers,
 )
 from ..config.settings import Settings
+from ..config.transports import TRANSPORTS
 from ..core.command_line import Parser, get_options, get_subparsers
 from ..core.errors import ChatError, UsageError
 from ..core.programs import PROGRAM_NAME, find_program
@@ -157,7 +158,7 @@ def _describe_add(parser: Parser) -> None:
     add("-e", "--env", metavar="KEY=VALUE", action="append", default=[], help="variable for the command; repeatable")
     header = "HTTP header for the URL; repeatable"
     add("-H", "--header", metavar="NAME: VALUE", action="append", default=[], help=header)
-    add("-t", "--transport", choices=("stdio", "http", "sse", "websocket"), help="default: by the URL or command")
+    add("-t", "--transport", choices=tuple(TRANSPORTS), help="default: by the URL or command")
     add("--network", choices=("yes", "no"), help=argparse.SUPPRESS)  # goes in version 0.3: a key of an entry as JSON
     add("-s", "--scope", choices=(*_SCOPES, "local"), default="user", help=f"{_SCOPE_HELP}; local is project")
     add("--project", dest="scope", action="store_const", const="project", help=argparse.SUPPRESS)

@@ -20,6 +20,7 @@ from ..core.programs import PACKAGE_RUNNERS, find_program
 from ..core.working_folder import find_working_folder
 from .foreign_switches import fold_key, list_unknown, read_beside, read_switch, read_switches
 from .oauth import translate_keys
+from .transports import COMMAND_TRANSPORT, URL_PREFIXES, find_transport_name
 from .trust_rules import RULES
 from .value_checks import MAX_DEPTH
 
@@ -96,14 +97,8 @@ _FOREIGN_LOGINS = ("google_credentials", "service_account_impersonation")
 """Keys for values that only their program can get, without which the server would not work; what to do instead."""
 _FOREIGN_TABLES = ("sandbox", "network")
 """Keys under which other programs keep tables with another meaning; these are ignored."""
-_TRANSPORTS = {
-    "local": "",
-    "remote": "",
-    "streamablehttp": "http",
-    "streamable-http": "http",
-    "streamable_http": "http",
-}
-_URLS = ("http://", "https://", "ws://", "wss://")
+_NO_TRANSPORTS = ("local", "remote")
+"""Values of that key that name none."""
 _SHELLS = ("sh", "bash", "dash", "zsh", "ksh", "fish", "wsl", "env")
 """Programs that replace variables in their arguments themselves."""
 _TEMPLATE = r"\{\{[^{}]*\}\}|(?<![\w$])\$[A-Za-z_]\w*"
@@ -601,19 +596,20 @@ def _choose_transport(table: dict[str, Any], entry: dict[str, Any]) -> None:
     """Decide between a command and a URL by the transport; of the two URLs of Gemini CLI, `httpUrl` counts."""
     transport = table.get("transport")
     if isinstance(transport, str):
-        transport = _TRANSPORTS.get(transport.lower(), transport.lower())
+        transport = transport.lower()
+        transport = "" if transport in _NO_TRANSPORTS else find_transport_name(transport)
         if transport:
             table["transport"] = transport
         else:
             del table["transport"]
-    if isinstance(command := table.get("command"), str) and "url" not in table and command.startswith(_URLS):
+    if isinstance(command := table.get("command"), str) and "url" not in table and command.startswith(URL_PREFIXES):
         table["url"] = table.pop("command")
         if not table.get("args"):
             table.pop("args", None)
     if entry.get("httpUrl"):
         table["url"] = entry["httpUrl"]
     if table.get("command") and table.get("url") and transport:
-        del table["url" if transport == "stdio" else "command"]
+        del table["url" if transport == COMMAND_TRANSPORT else "command"]
         if "command" not in table:
             table.pop("args", None)
 

@@ -27,6 +27,7 @@ from .foreign_entries import (
     translate_entry,
 )
 from .oauth import OAuth, find_oauth_error
+from .transports import find_transport_name
 from .trust_rules import Decision, Origin, decide, inherits
 from .value_checks import (
     MAX_DEPTH,
@@ -50,7 +51,6 @@ RUNNER_CONNECT_S = 120.0
 """Default timeout of the start for a package runner, which may download the server first."""
 YAML_SUFFIXES = (".yaml", ".yml")
 _ROOT_TABLES = ("chat", "generation", "policy", "servers", "rkllm", "openai", "expert")
-_TRANSPORT_ALIASES = {"streamable-http": "http", "streamableHttp": "http", "streamable_http": "http", "ws": "websocket"}
 
 
 @record(frozen=True)
@@ -69,7 +69,7 @@ class ServerConfig:
         headers: HTTP headers that are sent to the server, such as one with a token.
         allow_insecure: Send headers to another machine also without encryption (http instead of https).
         oauth: How to log in to the server.
-        transport: "stdio", "http", "sse" or "websocket". Left out: by the URL or the command.
+        transport: How to reach it, such as "sse". Left out: by the URL or the command.
         timeout_s: Give up a call after this many seconds without an answer or a sign of progress.
         tool_timeouts: Seconds for single tools, in place of `timeout_s`: `{ search = 300 }`.
         connect_s: Give up when the server has not started after this many seconds; by default longer for npx, uvx and
@@ -508,7 +508,7 @@ def _check_server(server: ServerConfig) -> ServerConfig:
     if bool(server.command.strip()) == bool(server.url):
         problem = "needs a command or a url" if not server.url else "has both a command and a url; keep one"
         raise ConfigError(f'{server.source}: server "{server.name}" {problem}.', path=server.source)
-    transport = _TRANSPORT_ALIASES.get(server.transport, server.transport)
+    transport = find_transport_name(server.transport)
     return replace(server, transport=transport) if transport != server.transport else server
 
 

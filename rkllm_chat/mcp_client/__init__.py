@@ -1,4 +1,4 @@
-"""The MCP client: `Toolbox` joins the configured servers, one `Connection` per server, TRANSPORTS to reach them.
+"""The MCP client: `Toolbox` joins the configured servers, one `Connection` per server, transports to reach them.
 
 Independent of conversations and models. `Toolbox`, the only name that other programs need, is imported on first use: it
 imports the MCP SDK, which costs 0.9 s (mcp 2.3.0, measured).

@@ -101,7 +101,7 @@ class ServerLifecycle:
         self._source = source
         self.transport: Transport | None = None
         self.client: Client | None = None
-        self._machine = LifecycleState(config.name, is_legacy=config.transport == "sse")
+        self._machine = LifecycleState(config.name)
         self.use = Use()
         self.reporters: dict[str, ProgressReporter] = {}
         self._refresher = ToolListRefresher(advertised, self._report, list_skills)

@@ -39,10 +39,10 @@ class LifecycleState:
         is_legacy: Whether to start with the handshake of MCP 2025-11-25 and before.
     """
 
-    def __init__(self, server: str, is_legacy: bool = False) -> None:
+    def __init__(self, server: str) -> None:
         self.state = ServerState.CLOSED
         self.error: ChatError | None = None
-        self.is_legacy = is_legacy
+        self.is_legacy = False
         self._server = server
         self._backoff = Backoff()
         self._was_open = self._died_of_discover = False

@@ -43,8 +43,8 @@ ENDED_OTHERWISE = {
         HttpTransport._take_unsent HttpTransport._cancel_on_close ReadStream.receive
         ServerLifecycle._serve ServerLifecycle._stop_when_idle Subscriptions._listen_once
         Subscriptions._listen_until_changed Subscriptions.listen ToolListRefresher._refresh
-        WebSocketTransport._read WebSocketTransport._write sleep_or_wait_forever wait_until_idle
-        wait_until_silent""",
+        UnixSocketTransport._read WebSocketTransport._read WebSocketTransport._write sleep_or_wait_forever
+        wait_until_idle wait_until_silent""",
     "The timeouts of the HTTP client, and a number of bytes.": """
         AnswerEvents.__aiter__ AnswerEvents.aclose DecodedBody.__aiter__ DecodedBody.aclose DecodedBody.parse_events
         DecodedBody.read_all HttpTransport._post ServerHttpClient._bound_body ServerHttpClient._send_checked

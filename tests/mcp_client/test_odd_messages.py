@@ -13,17 +13,17 @@ from typing import Any, TypeVar
 
 import pytest
 
+from rkllm_chat.config.transports import TRANSPORTS, TransportRow
 from rkllm_chat.core.errors import ChatError, ProtocolError
 from rkllm_chat.core.messages import ToolResult
 from rkllm_chat.mcp_client.direct.client import DirectClient
 from rkllm_chat.mcp_client.direct.open_server import ServerSession
-from rkllm_chat.mcp_client.transports.registry import TRANSPORTS
 
 from .chaos_framing import MANY_BYTES
 from .chaos_results import RESULTS
 from .chaos_server import MODES
 from .faults import Trial, act_and_echo, assert_failed, try_each, wait_for
-from .memory import MEMORY, OPENED, MemoryChannel, MemoryTransport, in_memory
+from .memory import MEMORY, OPENED, MemoryChannel, in_memory
 
 T = TypeVar("T")
 DONE = "act is done"
@@ -81,7 +81,7 @@ TEXTS: dict[str, str] = {
 
 @pytest.fixture(autouse=True)
 def _over_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(TRANSPORTS, MEMORY, MemoryTransport)
+    monkeypatch.setitem(TRANSPORTS, MEMORY, TransportRow("mcp_client.memory:MemoryTransport"))
     OPENED.clear()
 
 

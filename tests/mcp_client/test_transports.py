@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 import sys
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
 from rkllm_chat.config.settings import ServerConfig
 from rkllm_chat.core.errors import ConfigError
+from rkllm_chat.mcp_client.direct.open_server import open_server
 from rkllm_chat.mcp_client.transports.registry import make_transport
+
+from .faults import TESTS, Trial, try_each
+from .unix_site import open_unix_site
+
+# Mode of a server on a Unix socket -> what comes of a call, or a part of why it fails.
+ON_SOCKETS = {
+    "ok": "act is done",
+    "partial-line": "whole",
+    "exit-zero-on-call": "The connection to server",
+    "huge-result": "too large",
+}
 
 
 @pytest.mark.parametrize(
@@ -18,11 +32,12 @@ from rkllm_chat.mcp_client.transports.registry import make_transport
         (ServerConfig("one", command=sys.executable), "stdio", "auto"),
         (ServerConfig("one", url="ws://127.0.0.1:1/"), "websocket", "auto"),
         (ServerConfig("one", url="wss://127.0.0.1:1/"), "websocket", "auto"),
+        (ServerConfig("one", url="unix:///run/one"), "unix", "auto"),
         (ServerConfig("one", url="http://127.0.0.1:1/"), "", "auto"),
         (ServerConfig("one", url="http://127.0.0.1:1/", transport="http"), "http", "auto"),
         (ServerConfig("one", url="http://127.0.0.1:1/", transport="sse"), "sse", "legacy"),
     ],
-    ids=["command", "ws", "wss", "unknown", "http", "sse"],
+    ids=["command", "ws", "wss", "unix", "unknown", "http", "sse"],
 )
 def test_a_configuration_means_a_transport(server: ServerConfig, kind: str, mode: str, tmp_path: Path) -> None:
     transport = make_transport(server, tmp_path / "log")
@@ -32,7 +47,7 @@ def test_a_configuration_means_a_transport(server: ServerConfig, kind: str, mode
 @pytest.mark.parametrize(
     ("server", "cause"),
     [
-        (ServerConfig("one", url="http://127.0.0.1:1/", transport="pigeon"), "stdio, http, sse, websocket"),
+        (ServerConfig("one", url="http://127.0.0.1:1/", transport="pigeon"), "stdio, http, sse, websocket, unix"),
         (ServerConfig("one", url="http://127.0.0.1:1/", transport="stdio"), 'the transport "stdio" needs a command'),
         (ServerConfig("one", command="true", transport="http"), 'the transport "http" needs a url'),
     ],
@@ -41,3 +56,31 @@ def test_a_configuration_means_a_transport(server: ServerConfig, kind: str, mode
 def test_an_unknown_or_unfit_transport_is_rejected(server: ServerConfig, cause: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=cause):
         make_transport(server, tmp_path / "log")
+
+
+def open_chaos(mode: str) -> AbstractContextManager[str]:
+    return open_unix_site([sys.executable, "-S", "-m", "mcp_client.chaos", mode], {"PYTHONPATH": str(TESTS)})
+
+
+def test_a_server_on_a_unix_socket_is_used_as_any_other(tmp_path: Path) -> None:
+    async def act(trial: Trial) -> str:
+        return (await trial.act()).text
+
+    with ExitStack() as stack:
+        urls = {mode: stack.enter_context(open_chaos(mode)) for mode in ON_SOCKETS}
+        found = try_each(tmp_path, [ServerConfig(mode, url=url, timeout_s=5) for mode, url in urls.items()], act)
+        with open_server(ServerConfig("one", url=urls["ok"], transport="unix")) as session:
+            assert session.call_tool("act", {})["content"] == [{"type": "text", "text": "act is done"}]
+    assert {mode: text for mode, text in found.items() if ON_SOCKETS[mode] not in text} == {}
+
+
+def test_a_unix_socket_where_nothing_listens_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "nobody here"
+
+    async def look(trial: Trial) -> str:
+        return str(trial.failure)
+
+    config = ServerConfig("chaos", url=f"unix://{quote(str(path))}")
+    assert try_each(tmp_path, [config], look)["chaos"] == (
+        f'Server "chaos": {path} cannot be opened: No such file or directory. Check that the server runs.'
+    )

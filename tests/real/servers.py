@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 import pytest
 from mcp_types import CreateMessageResult, ElicitResult, TextContent, TextResourceContents
 
+from mcp_client.unix_site import open_unix_site
 from rkllm_chat.config.settings import ServerConfig
 from rkllm_chat.core.messages import ToolResult
 from rkllm_chat.mcp_client.handlers import ChangeKind, ClientHandlers, ServerChange
@@ -76,6 +77,10 @@ def ours_on(transport: str, port: int = 0) -> Iterator[ServerConfig]:
     """The server in ours.py; without a port, on one that is free."""
     if transport == "stdio":
         yield ServerConfig("ours", command=sys.executable, args=(str(OURS), "stdio"), timeout_s=WAIT_S)
+        return
+    if transport == "unix":
+        with open_unix_site([sys.executable, str(OURS), "stdio"]) as url:
+            yield ServerConfig("ours", url=url, timeout_s=WAIT_S)
         return
     port = port or find_port()
     with listening([sys.executable, str(OURS), transport, str(port)], {}, port):

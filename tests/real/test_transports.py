@@ -25,6 +25,7 @@ TEXT, BLOB = "demo://resource/dynamic/text/{resourceId}", "demo://resource/dynam
         pytest.param(ours_on, "sse", "2025-11-25", marks=pytest.mark.slow, id="ours, SSE"),
         pytest.param(ours_on, "http", "2026-07-28", marks=pytest.mark.slow, id="ours, streamable HTTP"),
         pytest.param(ours_on, "websocket", "2026-07-28", id="ours, WebSocket"),
+        pytest.param(ours_on, "unix", "2026-07-28", id="ours, Unix socket"),
     ],
 )
 def test_one_conversation_runs_over_every_transport(open_row: Row, transport: str, era: str, tmp_path: Path) -> None:

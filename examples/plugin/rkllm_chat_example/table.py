@@ -8,10 +8,11 @@ from urllib.parse import urlsplit
 
 from rkllm_chat.config.servers import ServerConfig
 from rkllm_chat.mcp_client.transports.base import Transport
-from rkllm_chat.mcp_client.transports.registry import make_stdio
+from rkllm_chat.mcp_client.transports.stdio import StdioTransport
 
 
 def make_transport(server: ServerConfig, log: Path) -> Transport:
     """Return the transport; one that is no process derives a class of its own from `Transport`."""
     sides = urlsplit(server.url).hostname or "6"
-    return make_stdio(replace(server, url="", command="rkllm-chat", args=("serve", "dice", "--sides", sides)), log)
+    command = replace(server, url="", command="rkllm-chat", args=("serve", "dice", "--sides", sides))
+    return StdioTransport(command, log)

@@ -6,8 +6,8 @@ from collections.abc import Container, Iterator
 
 from ...backends import BACKENDS
 from ...calls.formats import FORMATS
+from ...config.transports import TRANSPORTS
 from ...core.plugins import KINDS, PluginKind, find_plugins, name_kind
-from ...mcp_client.transports.registry import TRANSPORTS
 from ...mcp_servers import BUNDLED
 from ...storage.export import EXPORTS
 from .board import Board, Finding, untried, wrong

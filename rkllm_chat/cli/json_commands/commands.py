@@ -13,6 +13,7 @@ from ...config.files import FoundServers, find_servers, find_state_folder
 from ...config.project_trust import TrustStore, is_enabled
 from ...config.servers import ServerConfig
 from ...config.servers import prepare_server as expand_variables
+from ...config.transports import guess_transport
 from ...core.errors import ProtocolError, ToolError, ToolNotFoundError, UsageError, ValidationError
 from ...core.records import replace
 from ...mcp_client.acceptance import check_start
@@ -170,11 +171,10 @@ def describe_server(server: ServerConfig) -> dict[str, Any]:
 
     url = server.url
     parts = urlsplit(url)
-    transport = server.transport or ("stdio" if server.command else "websocket" if url[:2] == "ws" else "http")
     description = {
         "name": server.name,
         "original_name": server.original_name or None,
-        "transport": transport,
+        "transport": server.transport or guess_transport(url),
         "command": server.command or None,
         "url": f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}" if url else None,
         "env": sorted(server.env) or None,

@@ -1,4 +1,4 @@
-"""Transports to MCP servers: the table TRANSPORTS in `registry`, one module per transport, and what they share.
+"""Transports to MCP servers: one module per transport, and what they share.
 
 Nothing is imported here: one-shot commands use `addresses` and `framing` without the MCP SDK.
 """

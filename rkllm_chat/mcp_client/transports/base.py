@@ -38,7 +38,7 @@ class Transport(AbstractAsyncContextManager[_Streams], ABC):
     Attributes:
         server: The server's configuration.
         mode: How `mcp.Client` must begin: "auto" or "legacy".
-        kind: Row of TRANSPORTS, once it is known.
+        kind: Its name in TRANSPORTS, once it is known.
         end_reason: Why the connection ended, as words that follow "it" ("exited with 3"); "" before.
         exit_code: Exit code of the process, negative for a signal; None if there is none.
         problem: Problem of the last HTTP response ("HTTP 401 Unauthorized"), or "".

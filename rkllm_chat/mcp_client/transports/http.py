@@ -278,6 +278,16 @@ def _resolve_endpoint(url: httpx2.URL, endpoint_url: str) -> httpx2.URL:
     return endpoint
 
 
+def open_http(server: ServerConfig, log: Path) -> Transport:
+    """Return the transport for streamable HTTP; unless it is configured by its name, for the kind that works first."""
+    return HttpTransport(server, log, ("http",) if server.transport else ("http", "sse", "http"))
+
+
+def open_sse(server: ServerConfig, log: Path) -> Transport:
+    """Return the transport for HTTP with server-sent events."""
+    return HttpTransport(server, log, ("sse",))
+
+
 def describe_end(error: BaseException) -> str:
     """Return why the connection ended, as words that follow "it"."""
     error = first_leaf(error)
