@@ -125,6 +125,12 @@ class Process(subprocess.Popen[Any]):
         assert self.pid, "the fork server has ended"
         self._child_created = True
 
+    def __del__(self, *_: Any) -> None:
+        """Do nothing: the base class would poll this object at each later Popen, to reap what the fork server reaps.
+
+        After a test that timed out the collector may have closed the socket before, and each later Popen failed.
+        """
+
     def _try_wait(self, wait_flags: int) -> tuple[int, int]:
         assert self._status
         if wait_flags & os.WNOHANG and not select.select([self._status], [], [], 0)[0]:
