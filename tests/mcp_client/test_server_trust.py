@@ -34,7 +34,8 @@ class Clone:
         entry = {"command": server.command, "args": list(server.args), "env": dict(server.env), **more}
         path = self.folder / "mcp.json"
         written = path.with_suffix(".new") if beside else path
-        written.write_text(json.dumps({"mcpServers": {"chaos": entry}}), encoding="utf-8")
+        without = {"board": {"command": "x", "disabled": True}}
+        written.write_text(json.dumps({"mcpServers": {"chaos": entry, **without}}), encoding="utf-8")
         written.rename(path)
 
     def open(self, model: str, *options: str) -> Screen:
