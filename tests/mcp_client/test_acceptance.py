@@ -249,13 +249,24 @@ def test_a_relative_program_is_the_one_that_was_shown_whatever_its_folder(entry:
     assert set((clone.folder / "ran").read_text(encoding="utf-8").split()) == {"."}
 
 
-def test_a_program_that_is_missing_is_said_to_be_and_what_it_may_do_is_asked_later(clone: Clone) -> None:
-    clone.write(command="./later")
+@pytest.mark.parametrize(
+    ("entry", "problem"),
+    [
+        ({"command": "./later/run"}, 'the command \\"./later/run\\" cannot be found'),
+        ({"command": "/bin/cat", "cwd": "later"}, "there is no folder later"),
+    ],
+)
+def test_what_cannot_be_started_is_said_and_asked_about_again_when_it_can(
+    entry: dict[str, Any], problem: str, clone: Clone
+) -> None:
+    """Its reach is not known: what was accepted is none."""
+    clone.write(**entry)
     shown = "\n".join(clone.review("y"))
-    assert 'problem = "Server \\"tide\\": the command \\"./later\\" cannot be found.' in shown
+    assert f'problem = "Server \\"tide\\": {problem}' in shown
     assert "sandbox" not in shown
-    (clone.folder / "later").write_text("#!/bin/sh\n", encoding="utf-8")
-    (clone.folder / "later").chmod(0o700)
+    (clone.folder / "later").mkdir()
+    (clone.folder / "later/run").write_text("#!/bin/sh\n", encoding="utf-8")
+    (clone.folder / "later/run").chmod(0o755)
     error = json.loads(clone.program("list-tools", "--server", "tide", code=1).stdout)["error"]
     assert "rkllm-chat mcp trust tide" in error["details"]["hint"]
 
