@@ -91,7 +91,8 @@ COMMANDS: dict[str, tuple[list[str], Read]] = {
     "list-tools": ([*PROGRAM, "list-tools", "--server", SERVER], read_document),
     "mcp-tool": ([*TOOL, f"{SERVER}__act"], read_lines),
     "-p": (
-        [*PROGRAM, "-p", "act", "--server", SERVER, "--model", "replies.json", "--allow", "*", "--output-format", "json"],
+        [*PROGRAM, "-p", "act", "--server", SERVER, "--model", "replies.json",
+         "--allow", "*", "--output-format", "json"],
         read_turn,
     ),
 }  # fmt: skip
