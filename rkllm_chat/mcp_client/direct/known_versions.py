@@ -1,7 +1,7 @@
 """Which servers have no handshake (only MCP 2026-07-28), so that the next command asks them at once.
 
-A file of the user's state has a hash of how each of them is reached. It is a cache: what cannot be read or written is
-found out again.
+A file of the user's state has a checksum of how each of them is reached, which tells no secret of a URL. It is a cache:
+what cannot be read or written is found out again, and a server that is taken for another one gets its handshake.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import os
 from contextlib import suppress
 
 from ...config.files import find_state_folder
-from ...config.project_trust import hash_value
 from ...config.servers import ServerConfig
 from ...core.file_writes import replace_file
 from ...core.private_files import make_folder, read_private
@@ -44,7 +43,7 @@ def _find_file() -> str:
 
 
 def _read() -> list[str]:
-    """Return the hashes; without the file, nothing else is done."""
+    """Return the checksums; without the file, nothing else is done."""
     try:
         known = json.loads(read_private(_find_file(), _MAX_BYTES))
     except (OSError, ValueError, RecursionError):
@@ -53,4 +52,6 @@ def _read() -> list[str]:
 
 
 def _identify(server: ServerConfig) -> str:
-    return hash_value([server.command, *server.args, server.url])
+    from zlib import crc32  # a tenth of what importing hashlib takes
+
+    return f"{crc32(json.dumps([server.command, *server.args, server.url]).encode()):08x}"
