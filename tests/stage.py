@@ -47,6 +47,7 @@ OpenChat = Callable[..., "Screen"]
 
 GREEDY = Generation(temperature=0, max_tokens=200)
 DIM = 2
+AFTER_ENTER_S = 0.1
 PROGRAM = [sys.executable, "-m", "rkllm_chat"]
 NO_BOARD = '[[servers]]\nname = "board"\ncommand = "x"\nenabled = false\n'
 """An entry that switches off the bundled server, whose start takes a second."""
@@ -215,6 +216,7 @@ class Screen:
         self.emulator = Emulator(columns or 80, rows or 24)
         self.stream = pyte.ByteStream(self.emulator)
         self.bytes = b""
+        self._entered_at = 0.0
         terminal, program_end = pty.openpty()
         fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         self.terminal = terminal
@@ -232,7 +234,12 @@ class Screen:
         self.emulator.write_process_input = self.type  # a terminal answers where its cursor is
 
     def type(self, keys: str) -> None:
+        """Type keys. Text does not follow an Enter of the call before at once: that would be a paste."""
+        while keys[:1].isprintable() and time.monotonic() < self._entered_at + AFTER_ENTER_S:
+            self.read_some(self._entered_at + AFTER_ENTER_S)
         os.write(self.terminal, keys.encode())
+        if keys.endswith("\r"):
+            self._entered_at = time.monotonic()
 
     def say(self, keys: str, *texts: str) -> list[str]:
         """Type, and wait for one text after another; give the lines of the screen."""

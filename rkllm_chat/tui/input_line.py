@@ -154,6 +154,11 @@ class InputLine:
         else:
             self.buffer.insert_text(text)
 
+    def mark_pasted(self, start: int) -> None:
+        """Count what stands between a position and the cursor as pasted."""
+        self._pasted.update(self.buffer.text)
+        self._pasted.mark(start, self.buffer.cursor_position)
+
     def append_draft(self, text: str) -> None:
         """Append text to the unfinished input line of the current question."""
         assert self.question

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
+from prompt_toolkit.application import get_app
 from prompt_toolkit.filters import Condition, FilterOrBool, is_searching, vi_insert_mode
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
@@ -19,6 +20,9 @@ _MIN_ANSWER_DELAY_S = 0.5
 """A key that follows another one sooner answers no question: it was typed before the user saw the question."""
 _SAME_INTERRUPT_S = 0.2
 """A Ctrl+C within this time after a program that Ctrl+C ended is the same one."""
+_BURST_S = 0.05
+"""Keys that follow each other within this time are a paste of a terminal without bracketed paste (tmux paste-buffer,
+screen, serial consoles): an Enter with more behind it is a line break."""
 
 
 _Act = Callable[[KeyPressEvent], Any]
@@ -30,7 +34,7 @@ class KeyActions(Protocol):
     async def unfold(self) -> None:
         """Show the newest shortened result in full (Ctrl+O)."""
 
-    async def show_help(self, line: str) -> None:
+    def show_help(self, line: str) -> Coroutine[Any, Any, None]:
         """Answer a line with /help while something else runs (Enter)."""
 
     def switch_mode(self) -> None:
@@ -58,6 +62,8 @@ class KeyHandler:
     Attributes:
         stop: Called by Ctrl+C and Esc; None while nothing runs.
         was_pressed: Whether any key was pressed.
+        is_typed_ahead: Whether the keys that are handled now were typed before the screen was drawn: all at once, but
+            no paste.
     """
 
     def __init__(
@@ -68,7 +74,11 @@ class KeyHandler:
         actions: KeyActions,
     ) -> None:
         self.stop: Callable[[], None] | None = None
-        self.was_pressed = False
+        self.was_pressed = self.is_typed_ahead = False
+        self._enter_timer: asyncio.TimerHandle | None = None
+        self._pressed_at = 0.0
+        self._burst_start = 0  # in the text of the line
+        self._is_paste = False
         self._actions = actions
         self._line, self._close, self._edit_text = line, close, edit_text
         self._is_hinted = False
@@ -84,6 +94,7 @@ class KeyHandler:
         is_empty = Condition(lambda: not line.buffer.text)
         has_menu = Condition(lambda: bool(line.buffer.complete_state))
         is_busy = Condition(lambda: self.stop is not None) & ~asks & ~has_menu
+        is_enter_open = Condition(lambda: self._enter_timer is not None)
         bindings = KeyBindings()
 
         def bind(keys: Sequence[str], condition: FilterOrBool, act: _Act, eager: bool = False) -> None:
@@ -95,7 +106,10 @@ class KeyHandler:
         for keys in (["c-j"], ["escape", "enter"]):
             bind(keys, ~wants_key, lambda event: event.current_buffer.insert_text("\n"))
         bind(["c-x", "c-e"], ~wants_key, lambda _: self._edit())
-        bind([Keys.BracketedPaste], True, lambda event: line.paste(_unify_newlines(event.data)), eager=True)
+        bind([Keys.Any], is_enter_open, self._follow_enter, eager=True)
+        is_paste = Condition(lambda: self._is_paste)
+        bind(["tab"], is_paste & ~is_enter_open, lambda event: event.current_buffer.insert_text("\t"), eager=True)
+        bind([Keys.BracketedPaste], True, self._paste, eager=True)
         bind([Keys.Any], wants_key, self._answer_key, eager=True)
         bind(["c-c"], ~is_searching, lambda _: self._interrupt(), eager=True)
         bind(["<sigint>"], True, lambda _: self._interrupt(), eager=True)
@@ -108,7 +122,12 @@ class KeyHandler:
         return bindings
 
     def record_key_time(self) -> None:
-        """Record the time of a key press; called before every key."""
+        """Record the time of a key press, and where a burst of them begins; called before every key."""
+        now = time.monotonic()
+        if now - self._pressed_at > _BURST_S and self._enter_timer is None:
+            self._mark_paste()
+            self._is_paste, self._burst_start = False, self._line.buffer.cursor_position
+        self._pressed_at = now
         self.was_pressed, self._line.example = True, ""
         if not (self._line.question and self._line.question.keys):
             self._last_key_at = time.monotonic()
@@ -139,14 +158,60 @@ class KeyHandler:
     def _record_interrupted_program(self) -> None:
         self._program_interrupted_at = time.monotonic()
 
-    def _enter(self) -> Coroutine[Any, Any, None] | None:
-        r"""Handle Enter: answer the question, continue a line that ends in `\`, quit, help, or submit the line."""
+    def _enter(self) -> None:
+        """Handle Enter: at once for a question, else once it is certain that it is no line break of a paste."""
+        is_certain = self._line.question or self.is_typed_ahead or not has_visible_text(self._line.buffer.text)
+        if is_certain or self._enter_timer:
+            self._finish_enter()
+        else:
+            self._enter_timer = asyncio.get_running_loop().call_later(_BURST_S, self._end_wait)
+
+    def _follow_enter(self, event: KeyPressEvent) -> None:
+        """Handle a key right behind an Enter: text makes that a line break, another key lets it send the line."""
+        (press,) = event.key_sequence
+        is_text = press.key in (Keys.ControlM, Keys.ControlJ, Keys.ControlI) or press.data.isprintable()
+        if is_text and len(press.data) == 1 and not self._line.question:
+            self._cancel_enter()
+            self._is_paste = True
+            self._line.buffer.insert_text("\n")
+            self._mark_paste()
+        else:
+            self._end_wait()
+        event.key_processor.feed(press, first=True)
+
+    def _end_wait(self) -> None:
+        """Handle an Enter that is no line break; if a question has appeared since, the text is a draft behind it."""
+        self._cancel_enter()
+        if not self._line.question:
+            self._finish_enter()
+
+    def _cancel_enter(self) -> None:
+        if self._enter_timer:
+            self._enter_timer.cancel()
+            self._enter_timer = None
+
+    def _mark_paste(self) -> None:
+        """Count what the burst of keys has inserted as pasted, if it has line breaks."""
+        if self._is_paste:
+            self._line.mark_pasted(self._burst_start)
+
+    def _paste(self, event: KeyPressEvent) -> None:
+        """Handle a bracketed paste."""
+        if self._enter_timer:
+            self._end_wait()
+        self._line.paste(_unify_newlines(event.data))
+
+    def _finish_enter(self) -> None:
+        r"""Answer the question, continue a line that ends in `\`, quit, help, or submit the line."""
+        self._cancel_enter()
+        self._mark_paste()
+        was_paste, self._is_paste, self._burst_start = self._is_paste, False, 0
         line, buffer = self._line, self._line.buffer
         text = replace_surrogates(buffer.text)
         has_just_answered = time.monotonic() - self._answered_at < _MIN_ANSWER_DELAY_S
         self._last_key_at = self._answered_at = 0.0
         if has_just_answered and not text:
-            return None
+            return
         if line.question:
             line.answer(text)
         elif text.endswith("\\") and buffer.document.is_cursor_at_the_end:
@@ -155,19 +220,20 @@ class KeyHandler:
         elif self.stop and leaves(text):
             self.stop()
             self._close()
-        elif self.stop and needs_no_turn(text) and not self._has_foreground_program:
-            return self._actions.show_help(line.take())
+        elif self.stop and needs_no_turn(text) and not (self._has_foreground_program or was_paste):
+            get_app().create_background_task(self._actions.show_help(line.take()))
         elif has_visible_text(text):
             line.submit()
         else:
             self._actions.send_now()
-        return None
 
     def _interrupt(self) -> None:
         """Handle Ctrl+C: cancel a question, stop the work, clear the line, hint, or leave; the first that applies."""
         is_for_program = time.monotonic() - self._program_interrupted_at < _SAME_INTERRUPT_S
         if self._has_foreground_program or is_for_program:
             return
+        if self._enter_timer:
+            self._end_wait()
         if self._line.question:
             self._line.answer(None)
         elif self.stop:

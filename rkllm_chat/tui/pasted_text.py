@@ -68,6 +68,12 @@ class PasteTracker:
         self._pastes.append(text)
         self._is_pasting = True
 
+    def mark(self, start: int, end: int) -> None:
+        """Count characters of the text as pasted: they came too fast for a key each."""
+        if self._text[start:end]:
+            self._pastes.append(self._text[start:end])
+            self._is_pasted[start:end] = bytearray([True]) * len(self._text[start:end])
+
     def update(self, text: str) -> None:
         """Set the text after a change of one region."""
         is_pasting, self._is_pasting = self._is_pasting, False

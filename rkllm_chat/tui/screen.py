@@ -8,16 +8,22 @@ parts are `InputLine` (what is typed), `KeyHandler` (what keys do) and `ScreenLa
 from __future__ import annotations
 
 import asyncio
+import fcntl
+import os
 import signal
 import sys
+import termios
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 
 from prompt_toolkit.application import Application, in_terminal
+from prompt_toolkit.application.current import set_app
 from prompt_toolkit.completion import Completer
 from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.history import History
-from prompt_toolkit.input.typeahead import clear_typeahead
+from prompt_toolkit.input.typeahead import clear_typeahead, store_typeahead
+from prompt_toolkit.input.vt100_parser import Vt100Parser
+from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.key_binding.vi_state import InputMode
 from typing_extensions import Self
 
@@ -64,9 +70,12 @@ class Screen:
         self._app.key_processor.before_key_press += lambda _: self.keys.record_key_time()
 
     async def __aenter__(self) -> Self:
+        store_typeahead(self._app.input, self._read_typed_ahead())
+        self.keys.is_typed_ahead = True
         self._running = asyncio.create_task(self._app.run_async(handle_sigint=True))
         self._running.add_done_callback(lambda _: self.close_input())
         await self._drawn.wait()
+        self.keys.is_typed_ahead = False
         redrawing = asyncio.create_task(self._redraw_periodically())
         self._running.add_done_callback(lambda _: redrawing.cancel())
         return self
@@ -137,6 +146,22 @@ class Screen:
             if self.layout.open_lines() or (self.keys.stop and not self.line.question):
                 self.refresh()
 
+    def _read_typed_ahead(self) -> list[KeyPress]:
+        """Return the keys that were typed before the terminal was raw.
+
+        The terminal has made line feeds of carriage returns, which mean a line break from now on.
+        """
+        fd, waiting = self._app.input.fileno(), bytearray(4)
+        presses: list[KeyPress] = []
+        with suppress(OSError):  # the terminal was closed
+            fcntl.ioctl(fd, termios.FIONREAD, waiting)
+            size = int.from_bytes(waiting, sys.byteorder)
+            data = os.read(fd, size) if size else b""
+            Vt100Parser(presses.append).feed_and_flush(
+                data.decode("utf-8", errors="surrogateescape").replace("\n", "\r")
+            )
+        return presses
+
     async def edit_text(self, text: str) -> str:
         """Return the text as edited in the user's editor; unchanged if the editor fails."""
         try:
@@ -189,7 +214,14 @@ class Screen:
                 record_interrupted()
             # to a new line, if the cursor is not at the start of one
             self.write_raw(" " * self.width + "\r\x1b[K")
-            return code
+        self.keys.is_typed_ahead = True
+        try:
+            with set_app(self._app):
+                self._app.key_processor.feed_multiple(self._read_typed_ahead())
+                self._app.key_processor.process_keys()
+        finally:
+            self.keys.is_typed_ahead = False
+        return code
 
     @asynccontextmanager
     async def _lend_terminal(self) -> AsyncGenerator[Callable[[], None], None]:

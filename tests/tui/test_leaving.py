@@ -113,7 +113,8 @@ def test_quit_ends_what_runs(state: str, open_chat: OpenChat, folder: Path, shel
     replies, _, saved = STATES[state]
     screen = open_chat(f"{write_chaos(folder, chaos='hang-call')} --allow act", *replies, "More.")
     reach(state, screen, folder)
-    screen.type("and then?\r/QUIT\r")
+    screen.type("and then?\r")
+    screen.type("/QUIT\r")
     assert screen.wait_for_end() == 0
     records = last_turn(shelf)
     assert records[:2] == saved and records[-1] == TurnFinished("stopped")

@@ -13,7 +13,7 @@ from stage import Screen, call_text
 from .server_configs import HARBOUR, write_harbour
 
 OpenChat = Callable[..., Screen]
-CTRL_C, ESC = "\x03", "\x1b"
+CTRL_C, ESC, LEFT = "\x03", "\x1b", "\x1b[D"
 WAITING = f"{HARBOUR} --allow wait"
 
 
@@ -42,7 +42,8 @@ def test_help_does_not_wait_for_what_runs(open_chat: OpenChat, harbour: Path) ->
 def test_stopping_a_tool_cancels_it_and_restores_what_was_typed(open_chat: OpenChat, harbour: Path) -> None:
     screen = open_chat(WAITING, call_text("wait"), call_text("wait"), "It is high.")
     screen.say("tide?\r", "rising")
-    screen.say("queued\rhalf a line", "half a line")
+    screen.say("queued\r", "next: queued")
+    screen.say("half a line", "half a line")
     screen.say(CTRL_C, "[Stopped]", "> queued")
     assert screen.lines()[-3:-1] == ["> queued", "  half a line"]
     screen.type(CTRL_C)
@@ -69,19 +70,59 @@ def test_a_command_that_waits_becomes_no_line_of_a_message(open_chat: OpenChat, 
 @pytest.mark.usefixtures("harbour")
 def test_keys_typed_before_a_question_do_not_answer_it(open_chat: OpenChat) -> None:
     screen = open_chat(HARBOUR, call_text("wait"))
-    screen.say("tide?\ryes anyway", "Run wait?")
+    screen.say(f"tide?\r{LEFT}yes anyway", "Run wait?")
     screen.say(CTRL_C, "[MCP: Tool 'wait' was not run]", "> yes anyway")
     assert not any("Tool 'wait' completed" in line for line in screen.lines())
 
 
 def test_a_message_may_have_several_lines(open_chat: OpenChat) -> None:
-    """With Ctrl+J, Alt+Enter, a backslash, or pasted."""
-    screen = open_chat("--no-servers", "Read 1.", "Read 2.", "Read 3.", "Read 4.")
-    for number, between in enumerate(("\n", "\x1b\r", "\\\r"), 1):
+    """With Ctrl+J, Alt+Enter, a backslash, or pasted, also into a terminal without bracketed paste."""
+    screen = open_chat("--no-servers", "Read 1.", "Read 2.", "Read 3.", "Read 4.", "Read 5.")
+    for number, between in enumerate(("\n", "\x1b\r"), 1):
         screen.enter(f"one{between}two", f"◆ Read {number}.")
-    lines = screen.enter("\x1b[200~one\rtwo\x1b[201~", "◆ Read 4.")
-    answers = [f"◆ Read {number}." for number in range(1, 5)]
+    screen.type("one\\\r")
+    screen.wait_until(lambda: screen.lines()[-2] == "> one", "the next line of the message")
+    screen.enter("two", "◆ Read 3.")
+    screen.enter("\x1b[200~one\rtwo\x1b[201~", "◆ Read 4.")
+    lines = screen.enter("one\rtwo", "◆ Read 5.")
+    answers = [f"◆ Read {number}." for number in range(1, 6)]
     assert lines[3:-2] == [line for answer in answers for line in ("> one", "  two", answer)]
+
+
+@pytest.mark.parametrize(
+    ("text", "echo"),
+    [
+        ("a shell line \\\rthat goes on\r\r\tindented", ["> a shell line \\", "  that goes on", "      indented"]),
+        ("/quit\rand more", ["> //quit", "  and more"]),
+        ("!touch ran\rand more", ["> /!touch ran", "  and more"]),
+        ("@secret.txt\rand @nosuch.txt", ["> @secret.txt", "  and @nosuch.txt"]),
+        ("at the end\r日本語\r", ["> at the end", "  日本語"]),
+    ],
+)
+def test_a_paste_without_brackets_is_one_message_and_triggers_nothing(
+    text: str, echo: list[str], open_chat: OpenChat, folder: Path
+) -> None:
+    (folder / "secret.txt").write_text("key", encoding="utf-8")
+    screen = open_chat("--no-servers", "Read.")
+    screen.type(text)
+    screen.wait_for(echo[-1].strip())
+    screen.say("" if text.endswith("\r") else "\r", "◆ Read.")
+    lines = screen.wait_for_prompt()
+    shown = lines[lines.index("Type /help for commands, Ctrl+D to exit.") + 1 : -2]
+    assert [line.rstrip() for line in shown] == [*echo, "◆ Read."]
+    assert not (folder / "ran").exists()
+
+
+def test_what_was_typed_while_a_program_had_the_terminal_is_sent(open_chat: OpenChat, folder: Path) -> None:
+    """The terminal makes a line feed of Enter meanwhile, which means a line break otherwise."""
+    screen = open_chat("--no-servers", "One.", "Two.")
+    screen.type("!echo be''gan; while [ ! -e go ]; do sleep 0.1; done\r")
+    screen.wait_for("began")
+    screen.say("first\rsecond\r", "second")
+    (folder / "go").touch()
+    screen.wait_for("◆ Two.")
+    lines = screen.wait_for_prompt()
+    assert [line for line in lines if line[:1] in ">◆"][-5:-1] == ["> first", "◆ One.", "> second", "◆ Two."]
 
 
 def test_a_line_is_edited_and_found_again(open_chat: OpenChat) -> None:
