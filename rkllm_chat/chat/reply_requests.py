@@ -20,6 +20,9 @@ from .conversation import Conversation
 from .event_stream import Emit
 from .reply_stream import ReplyStream
 
+_MAX_LEAD_LENGTH = 200
+"""Text before a call that the model is asked for; one that writes more answers in words, where no grammar keeps it."""
+
 
 class ReplyRequests:
     """The requests of one turn to the engine.
@@ -64,7 +67,7 @@ class ReplyRequests:
 
     async def force_call(self, tools: Sequence[Tool], emit: Emit) -> ToolCall | None:
         """Have the model write a call of one of these tools, in the place of its last reply; None without one."""
-        reply = ReplyStream(make_reply_scanner(self._chat))
+        reply = ReplyStream(make_reply_scanner(self._chat), max_lead_length=_MAX_LEAD_LENGTH)
         await self.send(reply, "call", partial(_emit_progress, emit), tools)
         self._record_usage(reply.usage)
         return next((found.call for found in reply.calls if isinstance(found, CallFound)), None)

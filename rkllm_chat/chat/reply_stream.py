@@ -50,6 +50,7 @@ class ReplyStream:
         scanner: Scanner,
         on_call: Callable[[CallFound | CallUnreadable], None] = lambda _call: None,
         may_be_thought: bool = False,
+        max_lead_length: int = 0,
     ) -> None:
         """Prepare to read a reply.
 
@@ -57,12 +58,13 @@ class ReplyStream:
             scanner: Parser of the reply.
             on_call: Called for each call when it is complete, so that it can start before the reply ends.
             may_be_thought: Its text may turn out to be a thought, and is shown when that is known.
+            max_lead_length: It is stopped when it has more characters of text than this and no call; 0 for no limit.
         """
         self.usage = Usage()
         self.calls: list[CallFound | CallUnreadable] = []
         self.described: list[CallDescribed] = []
         self.has_text = self.has_thought = False
-        self._may_be_thought = may_be_thought
+        self._may_be_thought, self._max_lead_length = may_be_thought, max_lead_length
         self._shown: list[str] = []
         self._held: list[Text] = []  # texts that are not shown yet
         self.is_empty, self.has_ended = True, False
@@ -97,12 +99,13 @@ class ReplyStream:
                     self._chunks.append(piece)
                     self.is_empty = False
                     events = self._record(self._scanner.feed(piece)) or [WritingCall("", sum(map(len, self._chunks)))]
-                    if self._has_invented_result:
+                    is_over = self._has_invented_result or self._is_no_call
+                    if is_over:
                         # before the events are emitted, which waits for their reader: the engine would write on
                         self.usage = await stop_and_read_usage(pieces)
                     for event in events:
                         await emit(event)
-                    if self._has_invented_result:
+                    if is_over:
                         break
         for event in self._record(self._scanner.close(is_complete=not self.usage.is_cut)):
             await emit(event)
@@ -110,6 +113,10 @@ class ReplyStream:
         self.has_ended = True
         for event in self._release():
             await emit(event)
+
+    @property
+    def _is_no_call(self) -> bool:
+        return 0 < self._max_lead_length < sum(map(len, self._shown)) and not self.calls
 
     def _record(self, seen: list[ScannerEvent]) -> list[Event]:
         """Record parser events and return those to show."""
