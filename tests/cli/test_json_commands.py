@@ -102,6 +102,12 @@ def test_each_fault_of_a_server_has_its_type_and_phase(
     assert_error(shell.error("call-tool", "chaos.act", "--timeout", patience), kind, message, details)
 
 
+def test_a_tool_that_an_entry_leaves_out_is_reported_with_the_file_and_the_key(shell: Shell) -> None:
+    shell.add_chaos(tools_deny=["act"])
+    error = shell.error("call-tool", "chaos.act")
+    assert_error(error, "ToolNotFound", 'leaves the tool "act" out', {"hint": "Change its tools_deny in mcp.json."})
+
+
 def test_a_missing_argument_is_reported_with_the_near_one_that_was_given(shell: Shell) -> None:
     error = shell.error("call-tool", "board.get_time", "--args", '{"plase": "Tokyo"}')
     assert_error(error, "ValidationError", '"place" is required, and "plase" is not known', {"path": "place"})

@@ -95,7 +95,7 @@ def _check_call(
         opened.check_quarantine(name)
         if opened.is_list_cut:
             return
-        raise make_unknown_tool_error(name, list(tools), opened.server.name)
+        raise make_unknown_tool_error(name, list(tools), opened.server)
     schema = tools[name].get("inputSchema")
     with limit_schema_time():
         convert_texts(texts, arguments, schema)
@@ -104,11 +104,24 @@ def _check_call(
             raise _mismatch_error(name, violations, arguments, schema)
 
 
-def make_unknown_tool_error(name: str, names: list[str], server: str, prefix: str = "") -> ToolNotFoundError:
-    """Build the error of a tool that a server does not have; `prefix` stands before the names that it suggests."""
+def make_unknown_tool_error(name: str, names: list[str], config: ServerConfig, prefix: str = "") -> ToolNotFoundError:
+    """Build the error of a tool that a server does not have, or whose use its entry does not allow.
+
+    Args:
+        name: The tool.
+        names: The tools that there are.
+        config: The server.
+        prefix: Stands before the names that the error suggests.
+    """
     from difflib import get_close_matches
 
-    matches = [prefix + match for match in get_close_matches(name, names, n=3)]
+    server, near = config.name, get_close_matches(name, names, n=3)
+    if not near and not config.offers(name):
+        key = "tools_deny" if replace(config, tools_deny=()).offers(name) else "tools_allow"
+        text = f'The entry of server "{server}" leaves the tool "{name}" out.'
+        hint = f"Change its {key} in {config.source}."
+        return ToolNotFoundError(text, hint, server=server, available=names, path=config.source)
+    matches = [prefix + match for match in near]
     known = f"It has these tools: {', '.join(names[:_MAX_LISTED_TOOLS]) or 'none'}."
     hint = f"Did you mean {' or '.join(matches)}?" if matches else known
     text = f'Server "{server}" has no tool "{name}".'

@@ -56,7 +56,7 @@ def call_tool(target: str, words: Sequence[str], options: Options, invocation: I
     opened.check_quarantine(name)
     tool = next((tool for tool in tools if tool["name"] == name), None)
     if tool is None:
-        raise make_unknown_tool_error(name, [tool["name"] for tool in tools], server_name, f"{server_name}__")
+        raise make_unknown_tool_error(name, [tool["name"] for tool in tools], opened.server, f"{server_name}__")
     schema = tool["inputSchema"] if isinstance(tool.get("inputSchema"), dict) else {}
     with limit_schema_time():
         flags = parse_words([_require_utf8(word) for word in words], schema, options)
