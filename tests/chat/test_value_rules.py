@@ -370,10 +370,10 @@ def test_what_the_question_names_and_nobody_looked_up_is_looked_up() -> None:
         assert read(take_turn(chat, question)).text == "Both have 98.6." and len(box.called) == 2
     chat, box = open_office([first, first, other, "It has 98.6."])
     assert read(take_turn(chat, question)).text == "It has 98.6." and len(box.called) == 1
-    chat, _ = open_office(
-        [first, "The wifi has 98.6.", "I do not know of it. " * 100]
-    )  # words are not read to their end
-    assert read(take_turn(chat, question)).text == "The wifi has 98.6." and chat.usages[1].generated_tokens < 100
+    # an engine without a grammar may answer in words once more, which nobody reads to the end
+    chat, _ = open_office([first, "The wifi has 98.6.", "I do not know of it. " * 100])
+    assert read(take_turn(chat, question)).text == "The wifi has 98.6."
+    assert max(usage.generated_tokens for usage in chat.usages) < 100
     chat, _ = open_office([NOTE, "It has 98.6."])  # a memo is a word, and no name that is left over
     assert read(take_turn(chat, "wifiというメモを読んで。")).text == "It has 98.6."
 
