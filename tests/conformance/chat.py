@@ -21,6 +21,8 @@ CALLS: dict[str, list[dict[str, Any]]] = {
     "sse-retry": [{"name": "test_reconnection", "arguments": {}}],
 }
 """What the model calls, by scenario."""
+MORE_REPLIES = ["Done."] * 10
+"""What it says whenever it is asked again."""
 
 
 def main(url: str) -> int:
@@ -29,7 +31,7 @@ def main(url: str) -> int:
     calls = context.get("toolCalls") or CALLS.get(os.environ.get("MCP_CONFORMANCE_SCENARIO", ""), [])
     with tempfile.TemporaryDirectory() as folder:
         replies = [f"<tool_call>{json.dumps(call)}</tool_call>" for call in calls]
-        Path(folder, "replies.json").write_text(json.dumps([*replies, "Done."]), encoding="utf-8")
+        Path(folder, "replies.json").write_text(json.dumps([*replies, *MORE_REPLIES]), encoding="utf-8")
         entry = {"url": url, "type": "http", "timeout": 20}
         Path(folder, "mcp.json").write_text(json.dumps({"mcpServers": {NAME: entry}}), encoding="utf-8")
         question = f"Make these calls: {json.dumps(calls)}"  # values from nowhere would be asked about
@@ -38,6 +40,7 @@ def main(url: str) -> int:
             [sys.executable, "-m", "rkllm_chat", *words],
             cwd=folder,
             env={**os.environ, "HOME": folder},
+            stdin=subprocess.DEVNULL,
             timeout=LIMIT_S,
             check=False,
         )
