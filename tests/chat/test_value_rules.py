@@ -503,3 +503,18 @@ def test_a_forbidden_call_beside_others_keeps_none_of_them_from_being_run_or_cor
 )
 def test_a_name_that_begins_with_a_verb_of_reading_only_reads(name: str, may_change: bool) -> None:
     assert may_write(Tool(name)) is may_change
+
+
+def test_what_lacks_a_permission_is_said_before_the_answer_from_other_results() -> None:
+    delete = call_text("delete_note", title="wifi")
+    chat, box = open_office([NOTE, delete, "It has 98.6."], policy=Policy(allow=("read_note",)))
+    answer = Answer()
+    for event in take_turn(chat, "Read the note wifi and delete it."):
+        answer.add(event)
+    needed = "Allow it with --allow box__delete_note, or in [policy] of the configuration."
+    lacking = f'Not called, as it needs your permission: box__delete_note title="wifi". {needed}'
+    assert (answer.text, len(box.called)) == (f"{lacking}\n\nIt has 98.6.", 1)
+    assert "did not allow" not in str(backend_of(chat).prompts)
+    chat, box = open_office([NOTE, delete, "It has 98.6."], Asked("no"), policy=Policy(allow=("read_note",)))
+    assert read(take_turn(chat, "Read the note wifi and delete it.")).text == "It has 98.6."
+    assert "The user did not allow this call." in str(backend_of(chat).prompts)
