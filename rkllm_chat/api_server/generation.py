@@ -15,6 +15,7 @@ from typing import Literal
 
 from ..backends import Backend
 from ..backends.base import ThinkingSwitch, TokenScore
+from ..calls.described_calls import may_become_apology
 from ..calls.formats import FORMATS
 from ..calls.grammar import (
     CallGrammar,
@@ -156,27 +157,31 @@ class _BlankTrimmer:
 
 @dataclass
 class _HeldReply:
-    """What a client does not get yet of a reply, since one that only repeats its call is discarded.
+    """What a client does not get yet of a reply, since one that only repeats its call, or refuses, is discarded.
 
-    Calls are held until their reply has ended, and behind a result also the beginning of its text.
+    Calls are held until their reply has ended, and so is the beginning of a text behind a result or of an apology.
 
     Attributes:
         may_be_discarded: A call of the reply may be one that was already answered.
+        may_refuse: The reply is discarded if it is an apology.
         report: The program's line on the calls of the turn, before the text.
         text: Text that is held.
         calls: Calls that are held.
     """
 
     may_be_discarded: bool
+    may_refuse: bool = False
     report: str = ""
     text: str = ""
     calls: list[ClientCall] = field(default_factory=list[ClientCall])
 
     def take_certain_text(self) -> str:
         """Return the text that the client gets now."""
-        if self.may_be_discarded and len(self.text) <= _MAX_HELD_CHARACTERS:
+        is_open = self.may_be_discarded or (self.may_refuse and may_become_apology(self.text))
+        if is_open and len(self.text) <= _MAX_HELD_CHARACTERS:
             return ""
         self.may_be_discarded = self.may_be_discarded and not self.text
+        self.may_refuse = self.may_refuse and not self.text
         return self.take_text()
 
     def take_text(self) -> str:
@@ -188,7 +193,7 @@ class _HeldReply:
 
     def discard(self) -> None:
         """Forget the reply; an answer without calls follows."""
-        self.report, self.text, self.may_be_discarded = "", "", False
+        self.report, self.text, self.may_be_discarded, self.may_refuse = "", "", False, False
         self.calls.clear()
 
 
@@ -333,7 +338,8 @@ class ReplyGenerator:
         self, messages: Sequence[Message]
     ) -> AsyncGenerator[ReplyText | Thought | Reading | ReplyCall, None]:
         """Run one turn up to a call of the client's tools."""
-        held = _HeldReply(may_be_discarded=bool(messages) and messages[0].role == "tool")
+        may_refuse = self._chat.profile.forces_calls and bool(self._chat.toolbox.tools)
+        held = _HeldReply(bool(messages) and messages[0].role == "tool", may_refuse)
         try:
             async with aclosing(Turn(self._chat).run(messages)) as events:
                 async for event in events:

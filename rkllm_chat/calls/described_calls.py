@@ -52,6 +52,8 @@ _APOLOGY = re.compile(
     r"|申し訳|すみません|ごめん|残念|很?抱歉|对不起|對不起|很遗憾|很遺憾)",
     re.IGNORECASE,
 )
+_APOLOGY_LENGTH = 24
+"""Characters of a reply in which an apology has begun."""
 _CODE_ANSWER = re.compile(r"```|\A\s*(?:SELECT|INSERT|UPDATE|DELETE|curl|cat)\b")
 """Code in place of what it would give."""
 _FORMS_OF_PLACES: Mapping[str, re.Pattern[str]] = {
@@ -166,6 +168,11 @@ def is_refusal(reply: str) -> bool:
 def is_apology(reply: str) -> bool:
     """Return whether a reply begins by saying that the model cannot do what was asked."""
     return bool(_APOLOGY.match(reply) and _REFUSAL.search(reply))
+
+
+def may_become_apology(beginning: str) -> bool:
+    """Return whether a reply with this beginning may be one that `is_apology`."""
+    return len(beginning) < _APOLOGY_LENGTH or bool(_APOLOGY.match(beginning))
 
 
 def find_refused_tools(reply: str, question: str, shown: Mapping[str, Tool], is_forced: bool = False) -> list[Tool]:

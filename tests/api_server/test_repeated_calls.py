@@ -75,6 +75,19 @@ def test_a_call_that_was_answered_is_answered_again_and_not_passed_on(
     assert not any(word in received[0] for word in ("TOOL_CALL", "arguments", "I look again"))
 
 
+@pytest.mark.parametrize("is_streamed", [False, True])
+def test_a_client_gets_the_answer_in_place_of_a_refusal_that_tools_bring_about(
+    is_streamed: bool, start_api: StartApi, connect: Connect, script: Callable[..., str]
+) -> None:
+    story, other = "Once upon a time there was a fox.", "I'm sorry to hear that you are tired, my friend."
+    replies = ("I'm sorry, but I can't assist with that.", story, other)
+    client = connect(start_api("--model", script(*replies), "--set", "prompt_profile=qwen2.5"))
+    for expected in (story, other):
+        asked: Any = [{"role": "user", "content": "Write a story."}]
+        made: Any = client.chat.completions.create(model=SCRIPT, messages=asked, tools=TOOLS, stream=is_streamed)
+        assert (read_stream(made)[0] if is_streamed else made.choices[0].message.content) == expected
+
+
 def test_the_conversation_goes_on_without_the_call_that_was_discarded(
     start_api: StartApi, connect: Connect, script: Callable[..., str]
 ) -> None:
