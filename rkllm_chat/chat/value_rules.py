@@ -47,6 +47,8 @@ _MIN_COMPOSED_WORDS = 12
 """Words from which on a text is composed for the call and not a value that must stand somewhere."""
 _MIN_JUDGED_WORDS = 5
 """Words from which on an answer must have something of its results, where the family was not measured."""
+_MIN_TOLD = 2
+"""Words from which on a result tells something of its own, so that an answer must have one of them."""
 _MIN_SUPPORTED = 1 / 2
 """Least share of the words of a value that must stand somewhere: "Lunch with Tom" for "lunch, Tom"."""
 _MIN_WORD_LENGTH = 4
@@ -364,7 +366,8 @@ def _holds_result(reply: str, evidence: _Evidence) -> bool:
     told = [
         word for word in _WORD.findall(_normalize(texts)) if word not in asked and (len(word) > 2 or word.isdigit())
     ]
-    return not told or any(map(said.has, told)) or bool(CJK_RUN.search(reply))
+    tells_little = len(told) < _MIN_TOLD and not any(map(str.isdigit, told))  # "soap is on the list now."
+    return tells_little or any(map(said.has, told)) or bool(CJK_RUN.search(reply))
 
 
 def _answers_the_rest(reply: str, evidence: _Evidence, about: Sequence[str]) -> bool:

@@ -17,7 +17,7 @@ from ..calls.tool_names import DESCRIBE, MORE
 from ..core import i18n as language
 from ..core.i18n import Words
 from ..core.identity_cache import cache_by_identity
-from ..core.messages import EMPTY_REPLY, NOT_SHOWN, Media, MediaKind, Message, Tool
+from ..core.messages import EMPTY_REPLY, NOT_SHOWN, Media, MediaKind, Message, Tool, ToolResult
 from .tool_catalogue import Catalogue, make_catalogue
 from .untrusted_text import fence_untrusted, neutralize, neutralize_line
 
@@ -50,7 +50,7 @@ def compose_prompt(
         catalogue: Tool list for the system text; by default all tools in full.
         media_kinds: Kinds of media that the model understands; placeholders stand for the others.
         asks_answer: Ask for the answer behind the last results; there are no calls any more.
-        answer_words: Maps a question to the sentences that ask for its answer; those of `words` by default.
+        answer_words: Maps a question to the sentences behind its results; those of `words` by default.
     """
     words = words or language.load()
     call_format = FORMATS[tool_format]
@@ -59,8 +59,7 @@ def compose_prompt(
     asking = words
     for messages, is_last_word in _split_runs(history, asks_answer):
         if messages[0].role == "tool":
-            asked = asking if is_last_word else None
-            composed.append(_tool_turn(messages, words, call_format, words.code, media_kinds, asked))
+            composed.append(_tool_turn(messages, words, call_format, words.code, media_kinds, asking, is_last_word))
         else:
             asking = _choose_answer_words(messages, answer_words) or asking
             composed += [add_signatures(show_media(message, media_kinds), words) for message in messages]
@@ -111,13 +110,18 @@ def compose_flat_prompt(
         earlier: The messages before the turn.
     """
     shown = [show_media(message, media_kinds) for message in turn if message.role == "user"]
-    results = [message for message in turn if message.result]
+    results = [message for message in turn if message.result and _is_of_tool(message.result)]
     shown += [render_result_message(message, words, media_kinds, is_flat=True) for message in results]
     if results:
         shown.append(Message("user", _request_answer(results, words)))
-    has_answer = any(message.result and message.result.status == "completed" for message in turn)
+    has_answer = any(message.result and message.result.status == "completed" for message in results)
     said = [] if has_answer else [show_media(message, media_kinds) for message in _select_said(earlier)]
     return [Message("system", system or words("prompt.system")), *said, join_messages(shown, "\n\n")]
+
+
+def _is_of_tool(result: ToolResult) -> bool:
+    """Return whether a result is of a tool that exists; an unknown one has not failed."""
+    return bool(result.server) or result.status == "completed"
 
 
 def _select_said(messages: Sequence[Message]) -> list[Message]:
@@ -226,18 +230,19 @@ def _tool_turn(
     call_format: Format,
     _language: str,
     media_kinds: frozenset[MediaKind],
-    asking: Words | None,
+    asking: Words,
+    is_last_word: bool,
 ) -> Message:
     """Join the results of one reply's calls and the feedback on unreadable calls into one message.
 
-    `_language` is part of the cache key: the language of `words` may change. `asking` are the sentences that ask for
-    the answer, if it is asked for.
+    `_language` is part of the cache key: the language of `words` may change. `asking` are the sentences in the language
+    of the question; they ask for the answer if the results have the last word before it.
     """
     parts = [render_result_message(message, words, media_kinds) for message in messages]
-    tail = [] if asking else explain_next_page(messages, words, call_format)
-    if asking:
+    tail = [] if is_last_word else explain_next_page(messages, words, call_format)
+    if is_last_word:
         tail.append(_request_answer(messages, asking))
-    elif any(message.result for message in messages) and (invitation := words("prompt.answer")):
+    elif any(message.result for message in messages) and (invitation := asking("prompt.answer")):
         tail.append(invitation)
     return join_messages([*parts, *(Message("user", line) for line in tail)])
 

@@ -403,6 +403,25 @@ def test_an_answer_may_be_about_what_the_called_tools_do_not_know(reply: str, is
     assert read(events).text == (reply if is_accepted else "Another answer.")
 
 
+def test_results_of_a_question_are_followed_by_the_request_to_answer_in_its_language() -> None:
+    for question, request in (("wifiを読んで。", "日本語で答えてください。"), ("Read wifi.", "")):
+        chat, _ = open_office([NOTE, "98.6"], prompt_profile="qwen2.5")
+        take_turn(chat, question)
+        assert (
+            backend_of(chat).prompts[1][-1].text
+            == f"<tool_response>\nread_note of wifi: 98.6\n</tool_response>\n{request}".strip()
+        )
+
+
+def test_what_called_no_tool_is_answered_as_without_tools_where_that_was_measured() -> None:
+    unknown = call_text("get_memo", country="Portugal")  # like get_memory, so the model may correct it once
+    chat, _ = open_office(["Hello!", unknown, unknown, "Lisbon."], prompt_profile="qwen2.5")
+    take_turn(chat, "Hi.")
+    assert read(take_turn(chat, "What is the capital of Portugal?")).text == "Lisbon."
+    said = ["Hi.", "Hello!", "What is the capital of Portugal?"]
+    assert [message.text for message in backend_of(chat).prompts[-1][1:]] == said
+
+
 THOUGHTS = {  # of the families that think, with what they write before an answer behind it
     "qwen3-4b": ("<think>\nHm.\n</think>\n\n", ""),
     "smollm3-3b": ("<think>\nHm.\n</think>\n", ""),
