@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
@@ -26,6 +27,7 @@ from ..config.settings import Settings
 from ..core.errors import NotSupportedError, TimeLimitError
 from ..core.events import Usage
 from ..core.messages import MediaKind
+from ..core.sanitize import shorten_line
 from ..core.thread_end import run_to_end
 from ..core.version import __version__
 from ..mcp_client.toolbox import Toolbox
@@ -73,6 +75,8 @@ from .text_completions import (
 HEALTH = "/health"
 QUEUE_HEADER, MODEL_HEADER = "x-queue-position", "x-model"
 """Headers: how many requests are before this one, and which model answers where the client named another one."""
+_MAX_UNKNOWN_NAMES = 100
+_log = logging.getLogger(__name__)
 _COUNTED = {
     "prompt_tokens": "prompt_tokens",
     "cached_tokens": "reused_tokens",
@@ -106,6 +110,7 @@ class ApiServer:
         self._media_lock = asyncio.Lock()
         self._servers: Toolbox | None = None
         self._replies, self._usage = 0, Usage()
+        self._unknown_names: set[str] = set()
 
     def make_app(self) -> Starlette:
         """Return the application, without its guard."""
@@ -414,9 +419,16 @@ class ApiServer:
         headers = {QUEUE_HEADER: str(self._host.queue_size)}
         if _is_other(body.model, name := name_model(settings)):
             headers[MODEL_HEADER] = name
+            self._log_unknown_name(body.model or "", name)
         stream = writer if body.is_streamed else None
         produce = self._limit_time(write, settings, idle_s, beginning)
         return ReplyResponse(produce, render, headers, stream, self._limits)
+
+    def _log_unknown_name(self, wanted: str, used: str) -> None:
+        """Log once that a model answers in place of another one."""
+        if wanted not in self._unknown_names and len(self._unknown_names) < _MAX_UNKNOWN_NAMES:
+            self._unknown_names.add(wanted)
+            _log.warning('there is no model "%s"; %s answers', shorten_line(wanted), used)
 
     def _limit_time(
         self,

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ..config.loader import state_folder
 from ..core import i18n
+from ..core.command_line import Parser
 from ..core.errors import ConfigError, UsageError
 from ..core.sanitize import sanitize_for_terminal, sanitize_line
 from ..storage.export import EXPORTS, export_conversation, has_export, list_exports, write_export
@@ -35,7 +36,7 @@ def main(arguments: Sequence[str]) -> int:
     if not words or (words[0].startswith("-") and words[0] not in ("-h", "--help")):
         words.insert(0, "list")
     words[0] = _RENAMED.get(words[0], words[0])
-    options = make_parser().parse_args(words)
+    options = make_parser().parse(words)
     directory = SessionDirectory(state_folder() / "sessions")
     if options.action == "list":
         return _list(directory, options)
@@ -45,9 +46,9 @@ def main(arguments: Sequence[str]) -> int:
     return _export(directory, name, options)
 
 
-def make_parser() -> argparse.ArgumentParser:
+def make_parser() -> Parser:
     """Build the argument parser of the command."""
-    parser = argparse.ArgumentParser(prog="rkllm-chat sessions", description=_DESCRIPTION)
+    parser = Parser(prog="rkllm-chat sessions", description=_DESCRIPTION)
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     parsers = {name: actions.add_parser(name, help=text, description=text) for name, text in _ACTIONS.items()}
     add = parsers["list"].add_argument

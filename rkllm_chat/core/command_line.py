@@ -34,6 +34,17 @@ class Parser(argparse.ArgumentParser):
         write_error_text(sanitize_for_terminal(f"{self.prog}: {message}"))
         self.exit(2)
 
+    def _match_argument(self, action: argparse.Action, arg_strings_pattern: str) -> int:
+        """Return how many words belong to an option; the error for one that lacks its value shows how to write it."""
+        try:
+            return super()._match_argument(action, arg_strings_pattern)
+        except argparse.ArgumentError:
+            if action.nargs is not None or not action.option_strings:
+                raise
+            value = action.metavar if isinstance(action.metavar, str) else action.dest.upper()
+            text = f"it needs a value: {action.option_strings[0]} {value}"
+            raise argparse.ArgumentError(action, text) from None
+
     def _print_message(self, message: str, file: IO[str] | None = None) -> None:  # type: ignore[override]
         """Write a message; argparse ignores that it cannot be written."""
         (file or sys.stderr).write(message)

@@ -256,8 +256,10 @@ def test_requests_of_many_clients_are_understood(start_api: StartApi, script: Ca
         metrics = client.get("/metrics").text
         assert "\nrkllm_chat_replies_total 5\n" in f"\n{metrics}" and "rkllm_chat_queue_size 0\n" in metrics
     assert httpx.get(f"{root}/health").json() == {"status": "ok"}, "it needs no token"
-    assert httpx.get(f"{root}/props").status_code == 401
-    assert served.end()[1].count("frobnicate") == 1
+    refused = httpx.get(f"{root}/props")
+    assert refused.status_code == 401 and "~/.local/state/rkllm-chat/tokens" in refused.text
+    log = served.end()[1]
+    assert log.count("frobnicate") == 1 and log.count(f'there is no model "gpt-5"; {MODEL} answers') == 1
 
 
 def test_a_page_of_an_allowed_origin_may_ask_with_the_token(start_api: StartApi, script: Callable[..., str]) -> None:

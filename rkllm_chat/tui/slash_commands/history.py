@@ -252,7 +252,12 @@ def _measure_beginning(app: App) -> list[tuple[str, int]]:
     tools = app.toolbox.tools
     for server in dict.fromkeys(tool.server for tool in tools):
         own = [tool for tool in tools if tool.server == server]
-        parts.append((words("context.tools", server=server or "-"), count(list_all(own)) - plain))
+        parts.append(
+            (
+                words("context.tools", server=server) if server else words("context.own_tools"),
+                count(list_all(own)) - plain,
+            )
+        )
     return parts
 
 
