@@ -35,6 +35,7 @@ REASONS: Mapping[str, str] = {
     "unspoken": "a first call, of a tool for something that the question does not speak of",
     "circular": "the tool answered already, and the call has nothing of the question that no call has used",
     "unrelated": "an answer behind results has no word and no number of them",
+    "foreign": "an answer behind results is in English, and the question in Japanese or Chinese",
     "refused": "an answer without a call apologizes, which models do because tools are listed",
     "unasked": "behind a result: the call may change something, and the question does not ask for that",
 }
@@ -76,6 +77,7 @@ _READING_VERBS = """
 _MONTHS = """
     january february march april may june july august september october november december
 """
+_TRANSLATION = re.compile("[英译訳翻]")
 _ENGLISH_WORDS = "a and how my of that the this what when where which who why with you your"
 """Words of which an English question has one, and that are rare in other languages."""
 _FIRST_PERSON = frozenset(("i", "me", "my", "mine", "myself"))
@@ -125,6 +127,8 @@ class ValueRules:
         Where that was not measured for the family, a short answer stands ("Yes.", "Done.").
         """
         evidence, tools = self._evidence, self._chat.toolbox.tools
+        if self._chat.profile.forces_calls and evidence.results and _is_foreign(reply, evidence.question):
+            return ReplyDiscarded(reason="foreign")
         is_short = len(_WORD.findall(reply)) < _MIN_JUDGED_WORDS and not self._chat.profile.forces_calls
         if not self._are_on or is_short or _holds_result(reply, evidence):
             return None
@@ -368,6 +372,13 @@ def _holds_result(reply: str, evidence: _Evidence) -> bool:
     ]
     tells_little = len(told) < _MIN_TOLD and not any(map(str.isdigit, told))  # "soap is on the list now."
     return tells_little or any(map(said.has, told)) or bool(CJK_RUN.search(reply))
+
+
+def _is_foreign(reply: str, question: _Source) -> bool:
+    """Return whether an answer has words, but none in the script of a question that is about no translation."""
+    is_asked_in_script = CJK_RUN.search(question.text) and not _TRANSLATION.search(question.text)
+    is_sentence = len(_WORD.findall(reply)) >= _MIN_JUDGED_WORDS
+    return bool(is_asked_in_script and is_sentence and not CJK_RUN.search(reply))
 
 
 def _answers_the_rest(reply: str, evidence: _Evidence, about: Sequence[str]) -> bool:

@@ -50,7 +50,7 @@ def compose_prompt(
         catalogue: Tool list for the system text; by default all tools in full.
         media_kinds: Kinds of media that the model understands; placeholders stand for the others.
         asks_answer: Ask for the answer behind the last results; there are no calls any more.
-        answer_words: Maps a question to the sentences behind its results; those of `words` by default.
+        answer_words: Maps a question to the sentences that ask for its answer; those of `words` by default.
     """
     words = words or language.load()
     call_format = FORMATS[tool_format]
@@ -59,7 +59,8 @@ def compose_prompt(
     asking = words
     for messages, is_last_word in _split_runs(history, asks_answer):
         if messages[0].role == "tool":
-            composed.append(_tool_turn(messages, words, call_format, words.code, media_kinds, asking, is_last_word))
+            asked = asking if is_last_word else None
+            composed.append(_tool_turn(messages, words, call_format, words.code, media_kinds, asked))
         else:
             asking = _choose_answer_words(messages, answer_words) or asking
             composed += [add_signatures(show_media(message, media_kinds), words) for message in messages]
@@ -230,19 +231,18 @@ def _tool_turn(
     call_format: Format,
     _language: str,
     media_kinds: frozenset[MediaKind],
-    asking: Words,
-    is_last_word: bool,
+    asking: Words | None,
 ) -> Message:
     """Join the results of one reply's calls and the feedback on unreadable calls into one message.
 
-    `_language` is part of the cache key: the language of `words` may change. `asking` are the sentences in the language
-    of the question; they ask for the answer if the results have the last word before it.
+    `_language` is part of the cache key: the language of `words` may change. `asking` are the sentences that ask for
+    the answer, if it is asked for.
     """
     parts = [render_result_message(message, words, media_kinds) for message in messages]
-    tail = [] if is_last_word else explain_next_page(messages, words, call_format)
-    if is_last_word:
+    tail = [] if asking else explain_next_page(messages, words, call_format)
+    if asking:
         tail.append(_request_answer(messages, asking))
-    elif any(message.result for message in messages) and (invitation := asking("prompt.answer")):
+    elif any(message.result for message in messages) and (invitation := words("prompt.answer")):
         tail.append(invitation)
     return join_messages([*parts, *(Message("user", line) for line in tail)])
 

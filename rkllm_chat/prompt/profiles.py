@@ -130,12 +130,8 @@ PROFILES: dict[str, PromptProfile] = {
             writes_unmarked=True,
             sentences={
                 "en": {**_QWEN, "answer_now": _ANSWER_IN_ONE_SENTENCE},
-                "ja": {
-                    **_QWEN,
-                    "answer": "日本語で答えてください。",
-                    "answer_now": "この結果をもとに、質問に一文で答えてください。",
-                },
-                "zh": {**_QWEN, "answer": "请用中文回答。", "answer_now": "请用一句话根据这个结果回答问题。"},
+                "ja": {**_QWEN, "answer_now": "この結果をもとに、質問に一文で答えてください。"},
+                "zh": {**_QWEN, "answer_now": "请用一句话根据这个结果回答问题。"},
             },
         ),
         # 135M: called no tool in any of 40 wordings, but answers from a result that it is given

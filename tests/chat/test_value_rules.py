@@ -403,14 +403,23 @@ def test_an_answer_may_be_about_what_the_called_tools_do_not_know(reply: str, is
     assert read(events).text == (reply if is_accepted else "Another answer.")
 
 
-def test_results_of_a_question_are_followed_by_the_request_to_answer_in_its_language() -> None:
-    for question, request in (("wifiを読んで。", "日本語で答えてください。"), ("Read wifi.", "")):
-        chat, _ = open_office([NOTE, "98.6"], prompt_profile="qwen2.5")
-        take_turn(chat, question)
-        assert (
-            backend_of(chat).prompts[1][-1].text
-            == f"<tool_response>\nread_note of wifi: 98.6\n</tool_response>\n{request}".strip()
-        )
+@pytest.mark.parametrize(
+    ("question", "reply", "is_accepted"),
+    [
+        ("wifiを読んで。", "The note wifi says 98.6.", False),
+        ("wifiを読んで。", "98.6 です。", True),
+        ("wifiを読んで。", "wifi: 98.6", True),
+        ("wifiを読んで、英語で答えて。", "The note wifi says 98.6.", True),
+        ("Read wifi.", "The note wifi says 98.6.", True),
+    ],
+)
+def test_an_answer_in_another_script_than_the_question_is_asked_for_once_more_where_that_was_measured(
+    question: str, reply: str, is_accepted: bool
+) -> None:
+    chat, _ = open_office([NOTE, reply, "98.6 度。"], prompt_profile="qwen2.5")
+    assert read(take_turn(chat, question)).text == (reply if is_accepted else "98.6 度。")
+    if not is_accepted:
+        assert backend_of(chat).prompts[-1][-1].text.endswith("この結果をもとに、質問に一文で答えてください。")
 
 
 def test_what_called_no_tool_is_answered_as_without_tools_where_that_was_measured() -> None:
