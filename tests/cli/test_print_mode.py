@@ -349,7 +349,7 @@ def test_a_turn_that_is_too_slow_ends_with_what_it_has(
     done = program("-p", "Act!", "--model", model, *acting, option, "4", "--output-format", "json", code=7)
     error = json.loads(done.stdout)["error"]
     assert (error["type"], error["details"]["phase"]) == ("TimeoutError", "turn")
-    assert error["details"]["text"] == "Slowly"
+    assert error["details"]["text"] == "[Called chaos__act: act is done]\n\nSlowly"
     assert [(call["tool"], call["status"]) for call in error["details"]["calls"]] == [("act", "completed")]
     assert "--timeout" in error["details"]["hint"]
 
