@@ -68,7 +68,7 @@ def call_text(name: str, /, **arguments: Any) -> str:
 
 
 @dataclass
-class Box:
+class FakeToolbox:
     """A toolbox of plain coroutines: name -> function of the arguments that gives a text or raises."""
 
     functions: Mapping[str, Callable[..., Awaitable[str]]]
@@ -95,13 +95,13 @@ class Box:
 
 def make_chat(
     replies: Sequence[str | ScriptedReply],
-    box: Box | None = None,
+    toolbox: FakeToolbox | None = None,
     approve: ApprovalCallback = decline_all,
     **settings: Any,
 ) -> Conversation:
     """Make a conversation with scripted replies and plain tools."""
     backend = ScriptedBackend(replies, settings.pop("context", 4096))
-    return Conversation(backend, box or Box({}), Settings(**settings), i18n.load(), approve)
+    return Conversation(backend, toolbox or FakeToolbox({}), Settings(**settings), i18n.load(), approve)
 
 
 def add_profile(**changes: Any) -> str:

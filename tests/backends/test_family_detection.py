@@ -23,7 +23,7 @@ from rkllm_chat.config.settings import Settings
 from rkllm_chat.core import i18n as language
 from rkllm_chat.core.errors import ModelError
 from rkllm_chat.core.messages import Message
-from stage import GREEDY, Box
+from stage import GREEDY, FakeToolbox
 
 pytestmark = pytest.mark.model
 Compiled = Callable[[str], Path]
@@ -65,7 +65,9 @@ def write(backend: Backend, prompt: Sequence[Message] = HELLO) -> str:
 def test_the_shipped_model_has_its_own_family(shipped_model: Path) -> None:
     backend = LlamaBackend(shipped_model, 0)
     assert backend.family == FAMILIES["tiny-tools"]
-    assert Conversation(backend, Box({}), Settings(), language.load()).call_format == "json", "the form it knows best"
+    assert Conversation(backend, FakeToolbox({}), Settings(), language.load()).call_format == "json", (
+        "the form it knows best"
+    )
     asyncio.run(backend.aclose())
 
 

@@ -40,7 +40,7 @@ from rkllm_chat.core import i18n as language
 from rkllm_chat.core.events import CallFound, Usage
 from rkllm_chat.core.messages import Message, Tool
 from rkllm_chat.prompt.compose import compose_prompt
-from stage import Box, collect
+from stage import FakeToolbox, collect
 
 pytestmark = [pytest.mark.model, pytest.mark.timeout(300)]
 GREEDY = Generation(temperature=0, max_tokens=120)
@@ -100,7 +100,9 @@ def test_a_call_truncated_by_the_limit_stays_truncated(llama: LlamaBackend) -> N
 
 @pytest.mark.parametrize("constrained", [True, False])
 def test_a_constrained_chat_calls_with_all_required_arguments(llama: LlamaBackend, constrained: bool) -> None:
-    toolbox = Box({"get_time": tell_time}, schemas={"get_time": {**TOOLS[0].schema, "required": ["place", "clock"]}})
+    toolbox = FakeToolbox(
+        {"get_time": tell_time}, schemas={"get_time": {**TOOLS[0].schema, "required": ["place", "clock"]}}
+    )
     settings = Settings(constrained=constrained, generation=GREEDY, max_steps=1)
     events = asyncio.run(
         collect(Turn(Conversation(llama, toolbox, settings, language.load())).run("What time is it in Tokyo?"))
@@ -126,7 +128,7 @@ CHOSEN = {
 @pytest.mark.parametrize("form", ["hermes", "xml", "qwen3-coder"])
 def test_a_constrained_chat_calls_in_a_form_that_the_model_never_learnt(llama: LlamaBackend, form: str) -> None:
     def called(constrained: bool) -> list[tuple[str, dict[str, Any]]]:
-        toolbox = Box({"get_time": tell_time}, schemas={"get_time": CHOSEN})
+        toolbox = FakeToolbox({"get_time": tell_time}, schemas={"get_time": CHOSEN})
         settings = Settings(tool_format=form, constrained=constrained, generation=GREEDY, max_steps=1)
         asyncio.run(
             collect(Turn(Conversation(llama, toolbox, settings, language.load())).run("What time is it in Tokyo?"))
@@ -174,7 +176,7 @@ def test_an_unreadable_grammar_is_logged_once_and_not_used(
 def test_a_tool_too_complex_for_a_grammar_can_be_called(llama: LlamaBackend, caplog: pytest.LogCaptureFixture) -> None:
     endless = {"allOf": [{"$ref": "#/properties/zone"}] * 9}
     schema = {"type": "object", "properties": {"place": {"type": "string"}, "zone": endless}, "required": ["place"]}
-    toolbox = Box({"get_time": tell_time}, schemas={"get_time": schema})
+    toolbox = FakeToolbox({"get_time": tell_time}, schemas={"get_time": schema})
     caplog.set_level(logging.DEBUG, "rkllm_chat.calls.grammar")
     chat = Conversation(llama, toolbox, Settings(generation=GREEDY, max_steps=1), language.load())
     asyncio.run(collect(Turn(chat).run("What time is it in Tokyo?")))

@@ -25,7 +25,7 @@ from rkllm_chat.core import i18n as language
 from rkllm_chat.core.errors import ConfigError, ModelError
 from rkllm_chat.core.events import Usage
 from rkllm_chat.core.messages import Message, Tool, ToolResult
-from stage import GREEDY, Box, collect
+from stage import GREEDY, FakeToolbox, collect
 
 pytestmark = pytest.mark.model
 Open = Callable[..., RkllmBackend]
@@ -73,7 +73,7 @@ def test_a_chat_with_native_tools_has_none_in_its_prompt(open_npu: Open, run: Ca
 
     backend._planner.plan = watch  # type: ignore[method-assign]  # noqa: SLF001
     settings = Settings(generation=GREEDY, prompt_profile="default")
-    chat = Conversation(backend, Box({"get_time": get_time}), settings, language.load())
+    chat = Conversation(backend, FakeToolbox({"get_time": get_time}), settings, language.load())
     run(collect(Turn(chat).run("Hello!")))
     (sent,) = prompts
     assert sent.prompt == "Hello!"
@@ -86,15 +86,17 @@ def test_native_tools_in_another_order_keep_the_cache(open_npu: Open, run: Calla
         return "42"
 
     functions = {"get_time": answer, "calculate": answer}
-    chat = Conversation(open_npu("G", native_tools=True), Box(functions), Settings(generation=GREEDY), language.load())
+    chat = Conversation(
+        open_npu("G", native_tools=True), FakeToolbox(functions), Settings(generation=GREEDY), language.load()
+    )
     reads = chat.usages
     run(collect(Turn(chat).run("Hello!")))
     before, held = len(reads), reads[-1].prompt_tokens
-    chat.toolbox = Box(dict(reversed(list(functions.items()))))
+    chat.toolbox = FakeToolbox(dict(reversed(list(functions.items()))))
     run(collect(Turn(chat).run("Thank you!")))
     assert reads[before].reused_tokens >= held
     before = len(reads)
-    chat.toolbox = Box({"get_time": answer})
+    chat.toolbox = FakeToolbox({"get_time": answer})
     run(collect(Turn(chat).run("Who are you?")))
     assert reads[before].reused_tokens == 0
 

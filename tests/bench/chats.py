@@ -98,9 +98,9 @@ class BoardChats:
         return self.loop.run_until_complete(run_turn(chat, line))
 
 
-def new_chat(backend: Backend, box: Toolbox) -> Conversation:
+def new_chat(backend: Backend, toolbox: Toolbox) -> Conversation:
     settings = Settings(policy=Policy(approve="all"), generation=Generation(temperature=0, max_tokens=200))
-    return Conversation(backend, box, settings, language.load())
+    return Conversation(backend, toolbox, settings, language.load())
 
 
 async def run_turn(chat: Conversation, line: str) -> TurnCost:

@@ -32,7 +32,7 @@ from rkllm_chat.core.events import (
 )
 from rkllm_chat.core.messages import Tool, ToolCall
 from rkllm_chat.mcp_client.toolbox import Toolbox
-from stage import Box, Run, Script, call_text, collect, make_chat, take_turn
+from stage import FakeToolbox, Run, Script, call_text, collect, make_chat, take_turn
 
 SCHEMA = {
     "type": "object",
@@ -48,8 +48,8 @@ async def depth(**arguments: Any) -> str:
     return f"depth of {arguments}"
 
 
-def toolbox_of(**options: Any) -> Box:
-    return Box({"depth": depth, "height": depth}, schemas={"depth": SCHEMA}, **options)
+def toolbox_of(**options: Any) -> FakeToolbox:
+    return FakeToolbox({"depth": depth, "height": depth}, schemas={"depth": SCHEMA}, **options)
 
 
 def messages_about_calls(chat: Conversation) -> list[str]:
@@ -219,7 +219,7 @@ def test_of_a_reply_that_was_cut_off_only_calls_that_read_are_run(read_only: boo
 
 
 def test_a_cut_off_reply_is_not_run_on_the_word_of_a_server_that_is_not_trusted() -> None:
-    class Untrusted(Box):
+    class Untrusted(FakeToolbox):
         @property
         def tools(self) -> list[Tool]:
             return [Tool("depth", server="box", read_only=True)]

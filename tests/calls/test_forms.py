@@ -18,7 +18,7 @@ from rkllm_chat.config.settings import Settings
 from rkllm_chat.core import i18n as language
 from rkllm_chat.storage.session_files import SessionDirectory
 from rkllm_chat.storage.session_records import Setup
-from stage import Box, OpenScreen, Run, take_turn
+from stage import FakeToolbox, OpenScreen, Run, take_turn
 
 IN_XML = Family("in-xml", preferred_format="xml", accepted_formats=("xml",))
 IN_JSON = Family("in-json")
@@ -32,7 +32,7 @@ async def depth(at: str = "Husum") -> str:
 
 def chat_of(family: Family, replies: Sequence[str], **settings: Any) -> Conversation:
     return Conversation(
-        ScriptedBackend(replies, family=family), Box({"depth": depth}), Settings(**settings), language.load()
+        ScriptedBackend(replies, family=family), FakeToolbox({"depth": depth}), Settings(**settings), language.load()
     )
 
 

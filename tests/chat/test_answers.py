@@ -22,14 +22,14 @@ from rkllm_chat.config.settings import Generation
 from rkllm_chat.core.events import Event, ReplyDiscarded, Text, ToolFinished, TurnEnded
 from rkllm_chat.core.messages import Tool
 from rkllm_chat.core.protocols import CallPosition, Consent, Continuation
-from stage import Box, call_text, make_chat, take_turn
+from stage import FakeToolbox, call_text, make_chat, take_turn
 
 Run = Callable[..., Any]
 LOOK, SEE, MOVE = call_text("look", place="Husum"), call_text("look", place="Emden"), call_text("move", to="Leer")
 ANSWER_NOW = "Answer the question from this result."
 
 
-class Harbour(Box):
+class Harbour(FakeToolbox):
     """Has `look`, which only reads, `move`, which may change something, and `fail`."""
 
     def __init__(self) -> None:
@@ -54,8 +54,8 @@ class Harbour(Box):
 
 
 def open_harbour(replies: Sequence[str | ScriptedReply], **chosen: Any) -> tuple[Conversation, Harbour]:
-    box = Harbour()
-    return make_chat(replies, box, **{"policy": Policy("all"), **chosen}), box
+    toolbox = Harbour()
+    return make_chat(replies, toolbox, **{"policy": Policy("all"), **chosen}), toolbox
 
 
 def read_answer(events: Sequence[Event]) -> tuple[str, str, str]:
@@ -68,9 +68,9 @@ def read_answer(events: Sequence[Event]) -> tuple[str, str, str]:
 
 
 def test_a_repeated_call_is_discarded_and_the_answer_generated_from_its_result() -> None:
-    chat, box = open_harbour([LOOK, f"Let me see. {LOOK}", "It is quiet.", "You are welcome."])
+    chat, toolbox = open_harbour([LOOK, f"Let me see. {LOOK}", "It is quiet.", "You are welcome."])
     events = take_turn(chat, "Is Husum quiet?")
-    assert box.called == [("look", {"place": "Husum"})]
+    assert toolbox.called == [("look", {"place": "Husum"})]
     assert read_answer(events) == ("It is quiet.", "answered", "forced")
     assert sum(isinstance(event, ReplyDiscarded) for event in events) == 1
     assert [message.reply_kind for message in chat.history if message.role == "assistant"] == [
@@ -91,30 +91,30 @@ def test_a_repeated_call_is_discarded_and_the_answer_generated_from_its_result()
 
 def test_a_call_of_what_is_no_tool_leaves_no_trace_in_the_prompt() -> None:
     """So small models say that no tool fits, to a greeting too; an error beside it became part of their answer."""
-    chat, box = open_harbour([call_text("hello", message="Moin"), "Moin!", "You are welcome."])
+    chat, toolbox = open_harbour([call_text("hello", message="Moin"), "Moin!", "You are welcome."])
     events = take_turn(chat, "Hello!")
     assert ReplyDiscarded("hello") in events and read_answer(events) == ("Moin!", "answered", "forced")
     take_turn(chat, "Thanks!")
     first, answering, following = backend_of(chat).prompts
-    assert answering == first and box.called == []
+    assert answering == first and toolbox.called == []
     assert [message.text for message in following[1:]] == ["Hello!", "Moin!", "Thanks!"]
 
 
 def test_a_title_in_place_of_the_name_calls_the_only_tool_with_its_arguments_if_it_only_reads() -> None:
-    chat, box = open_harbour([call_text("Harbour of Husum", place="Husum"), "Quiet.", "Bye."])
+    chat, toolbox = open_harbour([call_text("Harbour of Husum", place="Husum"), "Quiet.", "Bye."])
     assert read_answer(take_turn(chat, "Is Husum quiet?")) == ("Quiet.", "answered", "model")
-    assert box.called == [("look", {"place": "Husum"})]
-    chat, box = open_harbour([call_text("Trip to Leer", to="Leer"), MOVE, "Done."])
+    assert toolbox.called == [("look", {"place": "Husum"})]
+    chat, toolbox = open_harbour([call_text("Trip to Leer", to="Leer"), MOVE, "Done."])
     take_turn(chat, "Go to Leer.")
     told = backend_of(chat).prompts[1][-1].text
-    assert 'There is no tool "Trip to Leer"' in told and "move" in told and box.called == [("move", {"to": "Leer"})]
+    assert 'There is no tool "Trip to Leer"' in told and "move" in told and toolbox.called == [("move", {"to": "Leer"})]
     for name, arguments in (("hello", {"place": "Husum"}), ("Hello there", {"to": "Leer", "place": "Husum"})):
-        chat, box = open_harbour([call_text(name, **arguments), "Moin!"])
-        assert ReplyDiscarded(name) in take_turn(chat, "Hello!") and box.called == []
+        chat, toolbox = open_harbour([call_text(name, **arguments), "Moin!"])
+        assert ReplyDiscarded(name) in take_turn(chat, "Hello!") and toolbox.called == []
 
 
 def test_the_answer_is_asked_for_once_more_without_tools_and_then_the_result_is_shown() -> None:
-    chat, box = open_harbour([LOOK, LOOK, LOOK, "Quiet."])
+    chat, toolbox = open_harbour([LOOK, LOOK, LOOK, "Quiet."])
     assert read_answer(take_turn(chat, "Is Husum quiet?")) == ("Quiet.", "answered", "forced")
     flat = backend_of(chat).prompts[-1]
     assert [message.role for message in flat] == ["system", "user"] and "look" not in flat[0].text
@@ -125,10 +125,10 @@ def test_the_answer_is_asked_for_once_more_without_tools_and_then_the_result_is_
     assert kinds == ["", "discarded", "discarded", "forced"]
     chat, _ = open_harbour([LOOK, "It is quiet.\n\n"])  # the last piece has no word
     assert read_answer(take_turn(chat, "Is Husum quiet?")) == ("It is quiet.", "answered", "model")
-    chat, box = open_harbour([LOOK] * 4)
+    chat, toolbox = open_harbour([LOOK] * 4)
     text = "The model wrote no answer. Result of look:\nHusum is quiet"
     assert read_answer(take_turn(chat, "Is Husum quiet?")) == (text, "answered", "result")
-    assert len(box.called) == 1 and "Husum is quiet" not in chat.history[-1].text
+    assert len(toolbox.called) == 1 and "Husum is quiet" not in chat.history[-1].text
 
 
 @pytest.mark.parametrize(
@@ -147,9 +147,9 @@ def test_the_answer_is_asked_for_once_more_without_tools_and_then_the_result_is_
     ],
 )
 def test_a_call_runs_again_only_if_it_reads_and_another_was_made_since(replies: list[str], called: list[str]) -> None:
-    chat, box = open_harbour([*replies, "Done."])
+    chat, toolbox = open_harbour([*replies, "Done."])
     assert read_answer(take_turn(chat, "Look at Husum and Emden and move to Leer."))[:2] == ("Done.", "answered")
-    assert [name for name, _ in box.called] == called
+    assert [name for name, _ in toolbox.called] == called
 
 
 def test_the_user_is_asked_again_before_a_call_changes_something_twice() -> None:
@@ -159,10 +159,10 @@ def test_the_user_is_asked_again_before_a_call_changes_something_twice() -> None
         asked.append(tool.name)
         return "once"
 
-    box = Harbour()
-    chat = make_chat([MOVE, LOOK, MOVE, "Done."], box, approve, policy=Policy(allow=("box__*",)))
+    toolbox = Harbour()
+    chat = make_chat([MOVE, LOOK, MOVE, "Done."], toolbox, approve, policy=Policy(allow=("box__*",)))
     take_turn(chat, "Go.")
-    assert [name for name, _ in box.called] == ["move", "look", "move"] and asked == ["move"]
+    assert [name for name, _ in toolbox.called] == ["move", "look", "move"] and asked == ["move"]
 
 
 @pytest.mark.parametrize(
@@ -196,13 +196,13 @@ def test_a_call_that_the_answer_describes_runs_only_if_the_user_wants_it(consent
         positions.append(position)
         return consent
 
-    box = Harbour()
+    toolbox = Harbour()
     fenced = '```json\n{"name": "look", "arguments": {"place": "Husum"}}\n```'
     text = f"You can look there:\n{fenced}\nThis tells you whether it is quiet."
-    chat = make_chat([text, "I look.", "It is quiet."], box, approve, policy=Policy("all"))
+    chat = make_chat([text, "I look.", "It is quiet."], toolbox, approve, policy=Policy("all"))
     answer, reason, _ = read_answer(take_turn(chat, "How do I look?"))
     assert positions == [CallPosition(is_described=True)]
-    assert (box.called, answer) == (
+    assert (toolbox.called, answer) == (
         ([("look", {"place": "Husum"})], "It is quiet.") if consent == "once" else ([], text)
     )
     assert reason == "answered"
@@ -242,7 +242,7 @@ REPLIES = st.lists(
 def test_whatever_a_model_writes_the_turn_ends_with_a_text_and_nothing_is_changed_twice(
     replies: list[str], last: str, rounds: int
 ) -> None:
-    chat, box = open_harbour([*replies, *[last] * 20], max_steps=rounds)
+    chat, toolbox = open_harbour([*replies, *[last] * 20], max_steps=rounds)
     chat.ask_to_continue = answer_in_the_end
     events = take_turn(chat, "Go.")
     text, reason, _ = read_answer(events)
@@ -250,7 +250,7 @@ def test_whatever_a_model_writes_the_turn_ends_with_a_text_and_nothing_is_change
     assert reason in ("answered", "steps")
     assert (reason == "answered") >= bool(completed)
     assert text if completed else True
-    assert sum(name == "move" for name, _ in box.called) <= 1
+    assert sum(name == "move" for name, _ in toolbox.called) <= 1
     assert isinstance(events[-1], TurnEnded)
     assert not any(isinstance(event, Text) and "[TOOL_CALL]" in event.text for event in events if completed)
 

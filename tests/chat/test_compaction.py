@@ -12,7 +12,7 @@ from rkllm_chat.chat.context import build_prompt
 from rkllm_chat.chat.conversation import Conversation
 from rkllm_chat.core.events import Event, Notice, Text
 from rkllm_chat.core.messages import Message
-from stage import Box, call_text, collect_emitted, make_chat, take_turn
+from stage import FakeToolbox, call_text, collect_emitted, make_chat, take_turn
 
 
 async def tide(**_: object) -> str:
@@ -24,7 +24,9 @@ def sum_up(chat: Conversation) -> list[Event]:
 
 
 def test_a_summary_is_requested_behind_the_conversation_so_that_little_is_prefilled() -> None:
-    chat = make_chat([call_text("tide"), "Two metres.", "Twelve metres.", "The tide: two metres."], Box({"tide": tide}))
+    chat = make_chat(
+        [call_text("tide"), "Two metres.", "Twelve metres.", "The tide: two metres."], FakeToolbox({"tide": tide})
+    )
     for line in ("how high is the tide?", "and the mast?"):
         take_turn(chat, line)
     before = build_prompt(chat)

@@ -21,7 +21,7 @@ from rkllm_chat.core.events import Event, Notice, ToolFinished, TurnEnded
 from rkllm_chat.storage.session_files import SessionDirectory
 from rkllm_chat.storage.session_records import ContextTrimmed
 from rkllm_chat.tui import slash_commands as commands
-from stage import Box, call_text, collect, collect_emitted, make_chat, take_turn
+from stage import FakeToolbox, call_text, collect, collect_emitted, make_chat, take_turn
 
 WINDOW = 400
 FIRST = "My boat is called Fulmar."
@@ -32,7 +32,7 @@ async def tide(**_: object) -> str:
 
 
 def make_tide_chat(*replies: str, window: int = WINDOW) -> Conversation:
-    return make_chat(list(replies), Box({"tide": tide}), context=window)
+    return make_chat(list(replies), FakeToolbox({"tide": tide}), context=window)
 
 
 def asked(chat: Conversation) -> list[str]:

@@ -30,7 +30,7 @@ from rkllm_chat.core.events import CallFound, CallsDetected, Event, ToolFinished
 from rkllm_chat.core.messages import Message, Tool
 from rkllm_chat.core.protocols import Consent
 from shell import wait_until
-from stage import Box, Screen, call_text, collect, make_chat, take_turn
+from stage import FakeToolbox, Screen, call_text, collect, make_chat, take_turn
 
 Step = str | Exception | Callable[[], Awaitable[object]]
 HARBOUR = Path(__file__).parents[1] / "tui/harbour.py"
@@ -59,7 +59,7 @@ class PacedBackend(ScriptedBackend):
         yield Usage()
 
 
-class Lookout(Box):
+class Lookout(FakeToolbox):
     """Has `look`, which only reads, and `move`, which may change something; both end when their place is released."""
 
     def __init__(self) -> None:
@@ -87,8 +87,8 @@ def look(place: str, waits: bool = False) -> str:
     return call_text("look", place=place, waits=waits)
 
 
-def make_paced_chat(box: Box, *replies: Sequence[Step], **settings: Any) -> Conversation:
-    chat = make_chat([], box, **settings)
+def make_paced_chat(toolbox: FakeToolbox, *replies: Sequence[Step], **settings: Any) -> Conversation:
+    chat = make_chat([], toolbox, **settings)
     chat.backend = PacedBackend(*replies)
     return chat
 
@@ -104,9 +104,15 @@ def running_calls() -> list[str]:
 
 def test_calls_run_before_the_model_has_written_its_last_word() -> None:
     async def play() -> tuple[Conversation, list[Event]]:
-        box = Lookout()
-        reply: list[Step] = [look("Husum"), box.ended["Husum"].wait, " and ", look("Leer"), box.ended["Leer"].wait]
-        chat = make_paced_chat(box, [*reply, " I wait."], ["Quiet."])
+        toolbox = Lookout()
+        reply: list[Step] = [
+            look("Husum"),
+            toolbox.ended["Husum"].wait,
+            " and ",
+            look("Leer"),
+            toolbox.ended["Leer"].wait,
+        ]
+        chat = make_paced_chat(toolbox, [*reply, " I wait."], ["Quiet."])
         return chat, await collect(Turn(chat).run("Look around."))
 
     chat, events = asyncio.run(play())
@@ -117,12 +123,14 @@ def test_calls_run_before_the_model_has_written_its_last_word() -> None:
 
 def test_results_come_in_the_order_of_the_calls_whichever_ended_first() -> None:
     async def play() -> Conversation:
-        box = Lookout()
+        toolbox = Lookout()
 
         async def release() -> None:
-            box.released["Husum"].set()
+            toolbox.released["Husum"].set()
 
-        chat = make_paced_chat(box, [look("Husum", waits=True), look("Leer"), box.ended["Leer"].wait, release], ["So."])
+        chat = make_paced_chat(
+            toolbox, [look("Husum", waits=True), look("Leer"), toolbox.ended["Leer"].wait, release], ["So."]
+        )
         await collect(Turn(chat).run("Look around."))
         return chat
 
@@ -130,22 +138,22 @@ def test_results_come_in_the_order_of_the_calls_whichever_ended_first() -> None:
 
 
 def test_a_call_that_may_change_something_waits_for_the_end_and_so_do_those_behind_it() -> None:
-    box, begun = Lookout(), list[list[str]]()
+    toolbox, begun = Lookout(), list[list[str]]()
 
     async def note() -> None:
         await asyncio.create_task(asyncio.sleep(0))  # a call that was started before has begun when this has
-        begun.append([name for name, _ in box.called])
+        begun.append([name for name, _ in toolbox.called])
 
     reply: list[Step] = [look("Husum"), note, call_text("move"), note, look("Leer"), note]
-    asyncio.run(collect(Turn(make_paced_chat(box, reply, ["Done."], policy=Policy("all"))).run("Move it.")))
+    asyncio.run(collect(Turn(make_paced_chat(toolbox, reply, ["Done."], policy=Policy("all"))).run("Move it.")))
     assert begun == [["look"], ["look"], ["look"]]
-    assert [name for name, _ in box.called] == ["look", "move", "look"]
+    assert [name for name, _ in toolbox.called] == ["look", "move", "look"]
 
 
 @pytest.mark.parametrize("ending", ["the engine fails", "the user walks away"])
 def test_a_reply_that_breaks_off_keeps_its_results_and_leaves_nothing_running(ending: str) -> None:
     async def play() -> tuple[Lookout, Conversation]:
-        box, reached = Lookout(), asyncio.Event()
+        toolbox, reached = Lookout(), asyncio.Event()
 
         async def end() -> None:
             reached.set()
@@ -154,7 +162,7 @@ def test_a_reply_that_breaks_off_keeps_its_results_and_leaves_nothing_running(en
             await asyncio.Event().wait()
 
         calls = [look("Husum"), look("Leer", waits=True), call_text("move")]
-        chat = make_paced_chat(box, [*calls, box.ended["Husum"].wait, box.begun["Leer"].wait, end])
+        chat = make_paced_chat(toolbox, [*calls, toolbox.ended["Husum"].wait, toolbox.begun["Leer"].wait, end])
         turn = asyncio.create_task(collect(Turn(chat).run("Look around.")))
         await asyncio.wait_for(reached.wait(), 5)
         if ending == "the user walks away":
@@ -162,10 +170,10 @@ def test_a_reply_that_breaks_off_keeps_its_results_and_leaves_nothing_running(en
         with pytest.raises((GenerationError, asyncio.CancelledError)):
             await turn
         assert running_calls() == []
-        return box, chat
+        return toolbox, chat
 
-    box, chat = asyncio.run(play())
-    assert box.cancelled == ["Leer"]
+    toolbox, chat = asyncio.run(play())
+    assert toolbox.cancelled == ["Leer"]
     assert results(chat) == [("completed", "Husum is quiet"), STOPPED, STOPPED]
     assert [message.role for message in chat.history] == ["user", "assistant", "tool", "tool", "tool"]
 
@@ -196,9 +204,9 @@ def test_the_tools_are_not_looked_through_for_each_word_of_a_reply() -> None:
             return super().tools
 
     def count_looks(words: int) -> int:
-        box = CountedBox()
-        take_turn(make_chat(["word " * words], box), "Write.")
-        return box.looks
+        toolbox = CountedBox()
+        take_turn(make_chat(["word " * words], toolbox), "Write.")
+        return toolbox.looks
 
     assert count_looks(100) == count_looks(1)
 
@@ -207,11 +215,11 @@ def test_where_no_calls_are_left_none_starts_early() -> None:
     async def answer(_rounds: int) -> Any:
         return "answer"
 
-    box = Lookout()
-    chat = make_chat([look("Husum"), look("Leer") + " I wait."], box, max_steps=1)
+    toolbox = Lookout()
+    chat = make_chat([look("Husum"), look("Leer") + " I wait."], toolbox, max_steps=1)
     chat.ask_to_continue = answer
     take_turn(chat, "Look.")
-    assert len(box.called) == 1
+    assert len(toolbox.called) == 1
 
 
 FRAGMENTS = st.sampled_from(
@@ -243,11 +251,11 @@ def test_a_turn_has_the_same_outcome_whether_calls_start_early_or_not(
         async def yes(*_: Any) -> Consent:
             return "once"
 
-        box, policy = Lookout(), Policy(mode, deny=("denied",), max_calls=max_calls)
-        chat = make_chat([*replies, "Done."], box, yes, policy=policy, generation=Generation(max_tokens=max_tokens))
+        toolbox, policy = Lookout(), Policy(mode, deny=("denied",), max_calls=max_calls)
+        chat = make_chat([*replies, "Done."], toolbox, yes, policy=policy, generation=Generation(max_tokens=max_tokens))
         chat.starts_calls_early = starts_early
         events = take_turn(chat, "Look.")
-        return chat.history, sorted(map(str, box.called)), sorted(map(str, events))
+        return chat.history, sorted(map(str, toolbox.called)), sorted(map(str, events))
 
     assert play(starts_early=True) == play(starts_early=False)
 

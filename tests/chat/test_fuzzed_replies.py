@@ -23,7 +23,7 @@ from rkllm_chat.core.events import (
     ToolStarted,
     TurnEnded,
 )
-from stage import Box, make_chat
+from stage import FakeToolbox, make_chat
 
 PIECES = [
     *(literal for row in FORMATS.values() for literal in (*row.openers, *row.closers, *row.control_tokens)),
@@ -98,19 +98,19 @@ def run_turns(number: int, seed: int = 20261123) -> int:
     chance, made = random.Random(seed), 0
     for _ in range(number):
         replies = [write_reply(chance) for _ in range(3)]
-        box = Box({"note": note}, schemas={"note": {"properties": {"what": {"type": "string"}}}})
-        chat = make_chat([*replies, "Done."], box, max_steps=3)
+        toolbox = FakeToolbox({"note": note}, schemas={"note": {"properties": {"what": {"type": "string"}}}})
+        chat = make_chat([*replies, "Done."], toolbox, max_steps=3)
         by_reply = asyncio.run(collect_replies(Turn(chat).run("go")))
         assert isinstance(by_reply[-1][-1], TurnEnded), replies
         written = "".join(replies)
-        for _, arguments in box.called:
+        for _, arguments in toolbox.called:
             assert all(word in written for word in re.findall(r"\w+", str(arguments.get("what", "")))), replies
         void: list[Event] = []
         kept: list[Event] = []
         for events in by_reply:
             (void if any(isinstance(event, ReplyDiscarded) for event in events) else kept).extend(events)
         assert not any(isinstance(event, CallsDetected | ToolStarted) for event in void), replies
-        assert len(box.called) <= sum(isinstance(event, CallFound) for event in kept), replies
+        assert len(toolbox.called) <= sum(isinstance(event, CallFound) for event in kept), replies
         results = [message for message in chat.history if message.role == "tool"]
         unreadable = [event for event in kept if isinstance(event, CallUnreadable)]
         detected = sum(event.count for event in kept if isinstance(event, CallsDetected))
@@ -118,7 +118,7 @@ def run_turns(number: int, seed: int = 20261123) -> int:
         answered = [one for one, following in pairwise(chat.history) if following.role == "tool"]
         assert not any(message.reply_kind == "discarded" for message in answered), replies
         assert chat.history[0].role == "user" and chat.history[-1].role in ("assistant", "tool"), replies
-        made += len(box.called)
+        made += len(toolbox.called)
     return made
 
 

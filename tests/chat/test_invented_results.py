@@ -24,7 +24,7 @@ from rkllm_chat.core.messages import Message, Tool
 from rkllm_chat.prompt.compose import compose_prompt
 from rkllm_chat.storage.export.turns import build_conversation
 from rkllm_chat.storage.session_records import LogEntry
-from stage import Box, call_text, collect, join_texts, make_chat, take_turn
+from stage import FakeToolbox, call_text, collect, join_texts, make_chat, take_turn
 
 Run = Callable[..., Any]
 
@@ -193,11 +193,11 @@ def texts(events: list[Event]) -> str:
 
 def test_a_turn_runs_the_call_and_nobody_ever_sees_what_was_invented() -> None:
     invented = "\n\nResult of get_tide:\n2.4 metres\n\nThe tide is 2.4 metres. " + CALL + "so " * 200
-    box, asked = Box({"get_tide": tide}), f"I look.\n{CALL}"
-    chat = make_chat([asked + invented, "It is 1.1 metres."], box)
+    toolbox, asked = FakeToolbox({"get_tide": tide}), f"I look.\n{CALL}"
+    chat = make_chat([asked + invented, "It is 1.1 metres."], toolbox)
     *events, end = take_turn(chat, "How high?")
     assert texts(events) == "I look.\n\n\nIt is 1.1 metres."
-    assert box.called == [("get_tide", {"harbour": "Husum"})]
+    assert toolbox.called == [("get_tide", {"harbour": "Husum"})]
     assert [message.text for message in chat.history] == ["How high?", asked, "1.1 metres", "It is 1.1 metres."]
     assert isinstance(chat.backend, ScriptedBackend)
     first, second = chat.backend.prompts
@@ -214,18 +214,18 @@ def test_a_reply_with_an_invented_result_was_not_cut_off_at_its_limit() -> None:
     async def yes(*_: Any) -> Any:
         return "once"
 
-    box, limit = Box({"get_tide": tide}, read_only=False), Generation(max_tokens=60)
-    take_turn(make_chat([CALL + "\n<tool_response>" + "x" * 4000, "So."], box, yes, generation=limit), "How high?")
-    assert box.called == [("get_tide", {"harbour": "Husum"})]
-    cut_off = make_chat([CALL + "\nI wait " + "x" * 4000, "So."], box, yes, generation=limit)
+    toolbox, limit = FakeToolbox({"get_tide": tide}, read_only=False), Generation(max_tokens=60)
+    take_turn(make_chat([CALL + "\n<tool_response>" + "x" * 4000, "So."], toolbox, yes, generation=limit), "How high?")
+    assert toolbox.called == [("get_tide", {"harbour": "Husum"})]
+    cut_off = make_chat([CALL + "\nI wait " + "x" * 4000, "So."], toolbox, yes, generation=limit)
     take_turn(cut_off, "How high?")
-    assert len(box.called) == 1 and "cut off" in cut_off.history[2].text
+    assert len(toolbox.called) == 1 and "cut off" in cut_off.history[2].text
 
 
 @pytest.mark.parametrize("ending", [{"wait": True}, {"error": "It broke."}], ids=str)
 def test_an_engine_is_not_waited_for_behind_what_it_invents(ending: dict[str, Any]) -> None:
     reply = ScriptedReply(CALL + "\nObservation: 2.4", **ending)
-    chat = make_chat([reply, "It is 1.1 metres."], Box({"get_tide": tide}))
+    chat = make_chat([reply, "It is 1.1 metres."], FakeToolbox({"get_tide": tide}))
     assert texts(take_turn(chat, "How high?")) == "It is 1.1 metres."
 
 
@@ -260,9 +260,9 @@ def test_a_real_model_that_misses_its_end_is_stopped_where_it_begins_to_invent(
         return f"{expression} = 408"
 
     schema = {"type": "object", "properties": {"expression": {"type": "string"}}, "required": ["expression"]}
-    box = Box({"calculate": calculate}, schemas={"calculate": schema})
+    toolbox = FakeToolbox({"calculate": calculate}, schemas={"calculate": schema})
     greedy = Generation(temperature=0, max_tokens=120)
-    chat = make_chat([], box, generation=greedy, max_steps=2)
+    chat = make_chat([], toolbox, generation=greedy, max_steps=2)
     chat.backend = backend
 
     call = call_text("calculate", expression="12 * 34")
@@ -273,7 +273,7 @@ def test_a_real_model_that_misses_its_end_is_stopped_where_it_begins_to_invent(
 
     async def play() -> tuple[str, int, list[Event]]:
         events = await collect(Turn(chat).run("What is 12 * 34?"))
-        prompt = compose_prompt(chat.history[:1], box.tools, chat.prompt_words, "", chat.call_format)
+        prompt = compose_prompt(chat.history[:1], toolbox.tools, chat.prompt_words, "", chat.call_format)
         kept_tokens = count_call_tokens(prompt)
         generated = [piece async for piece in backend.stream(prompt, greedy) if isinstance(piece, str)]
         await backend.aclose()
@@ -282,7 +282,7 @@ def test_a_real_model_that_misses_its_end_is_stopped_where_it_begins_to_invent(
     unstopped, kept_tokens, events = asyncio.run(play())
     assert unstopped.startswith(call)
     assert chat.history[1].text == call
-    assert box.called[0] == ("calculate", {"expression": "12 * 34"})
+    assert toolbox.called[0] == ("calculate", {"expression": "12 * 34"})
     first, second = chat.usages[:2]
     assert not first.hit_limit and first.generated_tokens < 60
     assert kept_tokens > 30 and second.reused_tokens >= first.prompt_tokens + kept_tokens

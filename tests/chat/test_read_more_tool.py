@@ -23,7 +23,7 @@ from rkllm_chat.core.i18n import load
 from rkllm_chat.core.messages import Message
 from rkllm_chat.mcp_client.toolbox import Toolbox
 from rkllm_chat.storage.session_files import SessionDirectory
-from stage import Box, call_text, collect, make_chat, take_turn
+from stage import FakeToolbox, call_text, collect, make_chat, take_turn
 
 LOG = "".join(f"{number:04} the tide at Husum is {number * 7 % 91} cm\n" for number in range(1, 1601))
 JSON = '{"rows": [' + ", ".join(f'{{"id": {number}, "tide": "{number * 7 % 91} cm"}}' for number in range(1500)) + "]}"
@@ -32,11 +32,11 @@ CALL = re.compile(r"\[TOOL_CALL\]\n.*\n\[END_TOOL_CALL\]")
 NOTE = re.compile(r"\n?\[lines (\d+) to (\d+) of (\d+) left out; this result is (r\d+)\]\n")
 
 
-def make_box(text: str, *names: str) -> Box:
+def make_toolbox(text: str, *names: str) -> FakeToolbox:
     async def answer(**_arguments: Any) -> str:
         return text
 
-    return Box(dict.fromkeys(names or ("log",), answer))
+    return FakeToolbox(dict.fromkeys(names or ("log",), answer))
 
 
 def more(handle: str = "r1", **arguments: Any) -> str:
@@ -45,7 +45,7 @@ def more(handle: str = "r1", **arguments: Any) -> str:
 
 def read_log(*replies: str, text: str = LOG, context: int = 4096, **settings: Any) -> Conversation:
     """A chat whose model has called `log` and then given these replies."""
-    chat = make_chat([call_text("log"), *replies, "Read."], make_box(text), context=context, **settings)
+    chat = make_chat([call_text("log"), *replies, "Read."], make_toolbox(text), context=context, **settings)
     take_turn(chat, "What does the log say?")
     return chat
 
@@ -169,7 +169,7 @@ def test_it_runs_whatever_the_policy_says_and_counts_as_a_round() -> None:
 
 def test_it_is_a_tool_once_something_was_cut() -> None:
     unmarked = '{"name": "more", "arguments": {"handle": "r1", "range": "7"}}'
-    chat = make_chat([unmarked, "Well."], make_box(LOG))
+    chat = make_chat([unmarked, "Well."], make_toolbox(LOG))
     assert ReplyDiscarded("more") in take_turn(chat, "Hello")
     assert last_result(read_log(unmarked))[1].endswith("0007 the tide at Husum is 49 cm\n")
 
@@ -186,11 +186,11 @@ def test_a_removed_result_is_gone_and_its_handle_is_not_reused() -> None:
 
 def test_a_resumed_conversation_pages_in_what_was_cut_before(tmp_path: Path) -> None:
     directory = SessionDirectory(tmp_path)
-    chat = make_chat([call_text("log"), "Read."], make_box(LOG))
+    chat = make_chat([call_text("log"), "Read."], make_toolbox(LOG))
     sessions = SessionManager(directory, chat, print)
     take_turn(chat, "Read the log.")
     sessions.close()
-    later = make_chat([more(range="700"), call_text("log"), "Read."], make_box(LOG))
+    later = make_chat([more(range="700"), call_text("log"), "Read."], make_toolbox(LOG))
     SessionManager(directory, later, print).resume(sessions.name)
     take_turn(later, "Go on.")
     assert later.history[: len(chat.history)] == chat.history
@@ -204,7 +204,7 @@ def test_eight_large_results_of_one_reply_share_what_is_free(context: int) -> No
     names = [f"log{number}" for number in range(8)]
     calls = "".join(map(call_text, names))
     pages = "".join(more(f"r{number}", range="200-") for number in range(1, 9))
-    chat = make_chat([calls, pages, "Read."], make_box(LOG, *names), context=context)
+    chat = make_chat([calls, pages, "Read."], make_toolbox(LOG, *names), context=context)
     take_turn(chat, "Read them all.")
     sizes = [chat.backend.count_tokens(prompt) for prompt in backend_of(chat).prompts]
     lengths = [len(message.text) for message in results(chat)[:8]]
@@ -226,7 +226,7 @@ def test_a_small_result_leaves_the_others_what_it_does_not_need() -> None:
 
     large, lengths = call_text("log", size=50_000), []
     for calls in (large, call_text("log", size=40) + large):
-        chat = make_chat([calls, "Read."], Box({"log": log}))
+        chat = make_chat([calls, "Read."], FakeToolbox({"log": log}))
         take_turn(chat, "Read.")
         lengths.append([len(result.text) for result in results(chat)])
     (alone,), (small, beside) = lengths
@@ -234,7 +234,7 @@ def test_a_small_result_leaves_the_others_what_it_does_not_need() -> None:
 
 
 def test_in_a_long_conversation_a_result_may_take_the_space_of_older_turns() -> None:
-    chat = make_chat([" ".join(map(str, range(1000, 1350)))] * 6 + [call_text("log"), "Read."], make_box(LOG))
+    chat = make_chat([" ".join(map(str, range(1000, 1350)))] * 6 + [call_text("log"), "Read."], make_toolbox(LOG))
     for number in range(6):
         take_turn(chat, f"Say something, {number}.")
     take_turn(chat, "Read the log.")
@@ -243,10 +243,10 @@ def test_in_a_long_conversation_a_result_may_take_the_space_of_older_turns() -> 
 
 
 def test_a_tool_of_a_server_with_the_same_name_is_called_by_its_full_name() -> None:
-    box = make_box(LOG, "log", "more")
-    chat = make_chat([call_text("more"), call_text("log"), more(range="7"), call_text("box__more"), "Read."], box)
+    toolbox = make_toolbox(LOG, "log", "more")
+    chat = make_chat([call_text("more"), call_text("log"), more(range="7"), call_text("box__more"), "Read."], toolbox)
     take_turn(chat, "Read.")
-    assert box.called == [("more", {}), ("log", {}), ("more", {})]
+    assert toolbox.called == [("more", {}), ("log", {}), ("more", {})]
     assert results(chat)[2].text.endswith("0007 the tide at Husum is 49 cm\n")
     system_text = backend_of(chat).prompts[0][0].text
     assert "- box__more(" in system_text and "- more(" not in system_text
@@ -264,14 +264,14 @@ def test_a_grammar_permits_the_call_once_something_was_cut() -> None:
             grammars.append(grammar)
             return super().stream(prompt, generation)
 
-    chat = make_chat([], make_box(LOG))
+    chat = make_chat([], make_toolbox(LOG))
     chat.backend = GrammarBackend([call_text("log"), "Read."])
     take_turn(chat, "Read.")
     assert [isinstance(grammar, CallGrammar) and "more" in grammar.rules for grammar in grammars] == [False, True]
 
 
 def test_an_engine_with_native_tools_is_shown_the_call_too() -> None:
-    chat = make_chat([call_text("log"), more(range="7"), "Read."], make_box(LOG))
+    chat = make_chat([call_text("log"), more(range="7"), "Read."], make_toolbox(LOG))
     backend_of(chat).native_tools = True
     take_turn(chat, "Read.")
     message = backend_of(chat).prompts[1][-1]

@@ -18,9 +18,9 @@ OPEN_CALL = '[TOOL_CALL]\n{"name": "look", "arguments": {"place": "Husum"}'
 @pytest.mark.parametrize("hit_limit", [True, False])
 def test_a_missing_brace_is_added_only_to_a_reply_that_ended_by_itself(hit_limit: bool) -> None:
     usage = Usage(prompt_tokens=10, generated_tokens=5, hit_limit=hit_limit)
-    chat, box = open_harbour([ScriptedReply(OPEN_CALL, usage=usage), "Quiet."])
+    chat, toolbox = open_harbour([ScriptedReply(OPEN_CALL, usage=usage), "Quiet."])
     take_turn(chat, "Is Husum quiet?")
-    assert box.called == ([] if hit_limit else [("look", {"place": "Husum"})])
+    assert toolbox.called == ([] if hit_limit else [("look", {"place": "Husum"})])
 
 
 @pytest.mark.parametrize(
@@ -34,9 +34,9 @@ def test_a_missing_brace_is_added_only_to_a_reply_that_ended_by_itself(hit_limit
     ],
 )
 def test_a_call_behind_a_role_is_quoted_only_if_another_role_has_spoken(reply: str, runs: bool) -> None:
-    chat, box = open_harbour([reply, "Quiet."])
+    chat, toolbox = open_harbour([reply, "Quiet."])
     take_turn(chat, "Is Husum quiet?")
-    assert bool(box.called) == runs
+    assert bool(toolbox.called) == runs
 
 
 def test_the_last_result_is_shown_where_the_model_writes_no_answer() -> None:
@@ -58,28 +58,28 @@ def test_no_result_of_the_turn_before_is_shown_as_an_answer() -> None:
 
 
 def test_a_turn_that_began_elsewhere_knows_its_calls() -> None:
-    chat, box = open_harbour([LOOK, SEE, "Quiet."])
+    chat, toolbox = open_harbour([LOOK, SEE, "Quiet."])
     take_turn(chat, "Is it quiet in Husum and Emden? Then move to Leer.")
     *begun, result, _answer = chat.history
-    chat, box = open_harbour([SEE, "It is quiet."])
+    chat, toolbox = open_harbour([SEE, "It is quiet."])
     chat.history += begun
     events = asyncio.run(collect(Turn(chat).run([result])))
-    assert box.called == [] and read_answer(events) == ("It is quiet.", "answered", "forced")
-    chat, box = open_harbour([MOVE, "Moved."])
+    assert toolbox.called == [] and read_answer(events) == ("It is quiet.", "answered", "forced")
+    chat, toolbox = open_harbour([MOVE, "Moved."])
     chat.history += begun
     asyncio.run(collect(Turn(chat).run([result])))
-    assert box.called == [("move", {"to": "Leer"})]
+    assert toolbox.called == [("move", {"to": "Leer"})]
 
 
 def test_corrections_are_counted_over_the_replies_of_a_turn_and_anew_in_the_next() -> None:
     broken = [f"[TOOL_CALL]\n{{broken {number}\n[END_TOOL_CALL]" for number in range(12)]
-    chat, box = open_harbour([*broken[:3], "Sorry.", *broken[3:6], "Sorry."])
+    chat, toolbox = open_harbour([*broken[:3], "Sorry.", *broken[3:6], "Sorry."])
     counts = []
     for line in ("Look.", "Look again."):
         events = take_turn(chat, line)
         counts.append(sum(isinstance(event, CallUnreadable) for event in events))
         assert read_answer(events) == ("Sorry.", "answered", "forced")  # after two corrections no call is possible
-    assert counts == [3, 3] and box.called == []
+    assert counts == [3, 3] and toolbox.called == []
 
 
 def test_a_turn_counts_what_all_its_replies_cost_and_no_others() -> None:
@@ -90,7 +90,7 @@ def test_a_turn_counts_what_all_its_replies_cost_and_no_others() -> None:
 
 
 def test_an_invented_result_is_neither_kept_nor_shown_in_the_next_round() -> None:
-    chat, box = open_harbour([f"I look.\n{LOOK}\nResult of look: it is stormy.", SEE, "Quiet."])
+    chat, toolbox = open_harbour([f"I look.\n{LOOK}\nResult of look: it is stormy.", SEE, "Quiet."])
     events = take_turn(chat, "Is it quiet?")
     shown = "".join(event.text for event in events if isinstance(event, Text))
     assert "stormy" not in shown
@@ -103,4 +103,4 @@ def test_an_invented_result_is_neither_kept_nor_shown_in_the_next_round() -> Non
         "Husum is quiet",
         "Emden is quiet",
     ]
-    assert len(box.called) == 2
+    assert len(toolbox.called) == 2

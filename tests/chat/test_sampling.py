@@ -178,8 +178,8 @@ def test_a_failed_request_is_an_error_for_its_server_which_goes_on() -> None:
     async def call() -> list[str]:
         handlers = ClientHandlers(sample=Sampler(get_backend, Settings, load(), agree))
         server = ServerConfig("harbour", command=sys.executable, args=("-c", SERVER), sandbox="off")
-        async with Toolbox([server], None, handlers) as box:
-            return [(await box.call(box.tools[0], {}, lambda *_: None)).text for _ in range(2)]
+        async with Toolbox([server], None, handlers) as toolbox:
+            return [(await toolbox.call(toolbox.tools[0], {}, lambda *_: None)).text for _ in range(2)]
 
     assert asyncio.run(call()) == ["The model called no tool, which the request requires."] * 2
 

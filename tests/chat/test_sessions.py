@@ -20,7 +20,7 @@ from rkllm_chat.core.errors import ChatError
 from rkllm_chat.core.messages import Message
 from rkllm_chat.storage.session_files import SessionDirectory
 from rkllm_chat.storage.session_records import TurnFinished
-from stage import PROGRAM, Box, Screen, call_text, make_chat, take_turn
+from stage import PROGRAM, FakeToolbox, Screen, call_text, make_chat, take_turn
 from tui.server_configs import write_late
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -290,7 +290,9 @@ async def depth(at: str = "Husum", **_: Any) -> str:
 
 def test_the_prompt_after_a_resume_is_what_it_would_have_been(shelf: SessionDirectory) -> None:
     replies = ["I look. " + call_text("depth", at="Husum"), "Two.", call_text("depth", at="Kiel"), "Hm.", "Third."]
-    chat, again = (make_chat(texts, Box({"depth": depth}), context=250, max_steps=3) for texts in (replies, ["Third."]))
+    chat, again = (
+        make_chat(texts, FakeToolbox({"depth": depth}), context=250, max_steps=3) for texts in (replies, ["Third."])
+    )
     sessions = open_session(shelf, chat)
     for line in ("How deep?", "And Kiel?"):
         take_turn(chat, line)

@@ -284,8 +284,8 @@ class NativeBackend(ScriptedBackend):
 
 
 def test_an_engine_with_native_tools_receives_all_tools_where_they_fit() -> None:
-    engine, box = NativeBackend(["Clean."]), ManyTools([tool for tool in read_tools() if tool.server == "time"])
-    take_turn(Conversation(engine, box, Settings(), WORDS), "Convert the time")
+    engine, toolbox = NativeBackend(["Clean."]), ManyTools([tool for tool in read_tools() if tool.server == "time"])
+    take_turn(Conversation(engine, toolbox, Settings(), WORDS), "Convert the time")
     assert engine.received == [["convert_time", "get_current_time"]]
     assert engine.prompts[0] == [Message("system", WORDS("prompt.system")), Message("user", "Convert the time")]
 

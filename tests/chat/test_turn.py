@@ -32,7 +32,7 @@ from rkllm_chat.core.events import (
 )
 from rkllm_chat.core.messages import Message, Tool, ToolCall, ToolResult
 from rkllm_chat.core.protocols import CallPosition, Consent, Continuation
-from stage import Box, call_text, make_chat, take_turn
+from stage import FakeToolbox, call_text, make_chat, take_turn
 
 
 async def depth(**arguments: Any) -> str:
@@ -56,7 +56,7 @@ def statuses(events: list[Event]) -> list[tuple[str, str]]:
 
 
 def test_a_turn_with_a_tool_is_these_events() -> None:
-    chat = make_chat(["Let me see. " + call_text("depth", at="Husum"), "Two metres."], Box({"depth": depth}))
+    chat = make_chat(["Let me see. " + call_text("depth", at="Husum"), "Two metres."], FakeToolbox({"depth": depth}))
     events = take_turn(chat, "How deep?")
     call = ToolCall("depth", {"at": "Husum"})
     result = ToolResult("box", "depth", {"at": "Husum"}, "completed", "depth of {'at': 'Husum'}")
@@ -81,7 +81,7 @@ def test_a_turn_with_a_tool_is_these_events() -> None:
 
 def test_each_prompt_begins_with_the_one_before() -> None:
     replies = ["Hi.", call_text("depth"), "Deep.", call_text("depth") + call_text("nothing"), "Deeper."]
-    chat = make_chat(replies, Box({"depth": depth}))
+    chat = make_chat(replies, FakeToolbox({"depth": depth}))
     for line in ("hello", "how deep?", "and now?"):
         take_turn(chat, line)
     prompts = backend_of(chat).prompts
@@ -100,18 +100,20 @@ def test_calls_of_one_reply_run_side_by_side_and_answer_in_order() -> None:
         second_began.set()
         return "two"
 
-    chat = make_chat([call_text("first") + call_text("second"), "Done."], Box({"first": first, "second": second}))
+    chat = make_chat(
+        [call_text("first") + call_text("second"), "Done."], FakeToolbox({"first": first, "second": second})
+    )
     events = take_turn(chat, "both")
     assert [e.result.text for e in events if isinstance(e, ToolFinished)] == ["two", "one"]
     assert [message.text for message in chat.history if message.role == "tool"] == ["one", "two"]
 
 
 def test_a_garbled_call_is_reported_to_the_model_and_not_run() -> None:
-    box = Box({"depth": depth})
-    chat = make_chat(['[TOOL_CALL]\n{"name": depth}\n[END_TOOL_CALL]', call_text("depth"), "Deep."], box)
+    toolbox = FakeToolbox({"depth": depth})
+    chat = make_chat(['[TOOL_CALL]\n{"name": depth}\n[END_TOOL_CALL]', call_text("depth"), "Deep."], toolbox)
     kinds = [type(event) for event in take_turn(chat, "how deep?")]
     assert kinds.count(CallUnreadable) == kinds.count(CallFound) == 1
-    assert box.called == [("depth", {})]
+    assert toolbox.called == [("depth", {})]
     correction = chat.history[2]
     assert correction.role == "tool" and correction.result is None
     assert "bad_json" in correction.text and "[TOOL_CALL]" in correction.text
@@ -120,23 +122,23 @@ def test_a_garbled_call_is_reported_to_the_model_and_not_run() -> None:
 def test_a_reply_cut_inside_a_call_runs_nothing() -> None:
     whole = call_text("depth", at="Husum")
     for end in (*range(1, whole.rindex("}")), len(whole)):
-        box = Box({"depth": depth})
-        take_turn(make_chat([whole[:end], "Sorry."], box), "how deep?")
-        assert box.called == ([("depth", {"at": "Husum"})] if end == len(whole) else []), whole[:end]
+        toolbox = FakeToolbox({"depth": depth})
+        take_turn(make_chat([whole[:end], "Sorry."], toolbox), "how deep?")
+        assert toolbox.called == ([("depth", {"at": "Husum"})] if end == len(whole) else []), whole[:end]
 
 
 def test_a_call_inside_thinking_is_not_run() -> None:
-    box = Box({"depth": depth})
-    events = take_turn(make_chat([f"<think>{call_text('depth')}</think>Hello."], box), "hi")
-    assert events[:2] == [Thought(call_text("depth")), Text("Hello.")] and box.called == []
+    toolbox = FakeToolbox({"depth": depth})
+    events = take_turn(make_chat([f"<think>{call_text('depth')}</think>Hello."], toolbox), "hi")
+    assert events[:2] == [Thought(call_text("depth")), Text("Hello.")] and toolbox.called == []
 
 
 def test_a_call_is_coerced_to_the_schema_or_its_error_returned_to_the_model() -> None:
     schema = {"type": "object", "properties": {"metres": {"type": "integer"}}, "required": ["metres"]}
-    box = Box({"depth": depth}, schemas={"depth": schema})
+    toolbox = FakeToolbox({"depth": depth}, schemas={"depth": schema})
     calls = [call_text("depth", metres="3"), call_text("depth", metres="three"), call_text("depth"), call_text("dept")]
-    events = take_turn(make_chat(["".join(calls), "Done."], box), "how deep?")
-    assert box.called == [("depth", {"metres": 3})]
+    events = take_turn(make_chat(["".join(calls), "Done."], toolbox), "how deep?")
+    assert toolbox.called == [("depth", {"metres": 3})]
     assert statuses(events)[:3] == [
         ("failed", 'Argument "metres" must be a whole number, not "three".'),
         ("failed", 'Argument "metres" is required (a whole number).'),
@@ -160,36 +162,36 @@ def test_a_call_is_coerced_to_the_schema_or_its_error_returned_to_the_model() ->
 def test_a_call_runs_only_as_policy_and_user_decide(
     policy: Policy, answer: Consent, is_asked: bool, status: str
 ) -> None:
-    box, approve = Box({"depth": depth}, read_only=False), Approver(answer)
-    events = take_turn(make_chat([call_text("depth", at=1), "Done."], box, approve, policy=policy), "how deep?")
+    toolbox, approve = FakeToolbox({"depth": depth}, read_only=False), Approver(answer)
+    events = take_turn(make_chat([call_text("depth", at=1), "Done."], toolbox, approve, policy=policy), "how deep?")
     assert [event.result.status for event in events if isinstance(event, ToolFinished)] == [status]
     assert approve.questions == ([("box__depth", {"at": 1})] if is_asked else [])
-    assert bool(box.called) == (status == "completed")
+    assert bool(toolbox.called) == (status == "completed")
 
 
 def test_a_tool_that_is_always_allowed_is_asked_about_once() -> None:
-    box, approve = Box({"depth": depth, "height": depth}, read_only=False), Approver("always")
+    toolbox, approve = FakeToolbox({"depth": depth, "height": depth}, read_only=False), Approver("always")
     calls = [call_text("depth", at=1), call_text("depth", at=2) + call_text("height"), "Done."]
-    take_turn(make_chat(calls, box, approve), "how deep?")
+    take_turn(make_chat(calls, toolbox, approve), "how deep?")
     assert [name for name, _ in approve.questions] == ["box__depth", "box__height"]
-    assert len(box.called) == 3
+    assert len(toolbox.called) == 3
 
 
 def test_a_turn_has_a_limit_of_calls_and_the_next_turn_its_own() -> None:
-    box = Box({"depth": depth})
+    toolbox = FakeToolbox({"depth": depth})
     calls = [call_text("depth", at=1) + call_text("depth", at=2), call_text("depth", at=3), "Two.", call_text("depth")]
-    chat = make_chat([*calls, "One more."], box, policy=Policy("all", max_calls=2))
+    chat = make_chat([*calls, "One more."], toolbox, policy=Policy("all", max_calls=2))
     assert [status for status, _ in statuses(take_turn(chat, "how deep?"))] == ["completed", "completed", "declined"]
     assert "No more tools can be called in this turn." in chat.history[-2].text
     assert [status for status, _ in statuses(take_turn(chat, "and now?"))] == ["completed"]
-    assert len(box.called) == 3
+    assert len(toolbox.called) == 3
 
 
 def test_stopping_at_a_question_runs_none_of_the_calls_and_ends_the_turn() -> None:
-    box = Box({"depth": depth, "height": depth}, read_only=False)
-    chat = make_chat([call_text("depth") + call_text("height"), "Never said."], box, Approver("stop", depth="once"))
+    toolbox = FakeToolbox({"depth": depth, "height": depth}, read_only=False)
+    chat = make_chat([call_text("depth") + call_text("height"), "Never said."], toolbox, Approver("stop", depth="once"))
     events = take_turn(chat, "how deep?")
-    assert box.called == []
+    assert toolbox.called == []
     assert cast(TurnEnded, events[-1]).reason == "stopped"
     assert [message.result.status for message in chat.history if message.result] == ["stopped", "stopped"]
 
@@ -207,12 +209,12 @@ def test_the_user_decides_how_a_turn_continues_after_its_last_round(
         asked.append(rounds)
         return continuation if len(asked) == 1 else "stop"
 
-    box = Box({"depth": depth})
-    chat = make_chat([*(call_text("depth", at=number) for number in range(4)), "Four metres."], box, max_steps=2)
+    toolbox = FakeToolbox({"depth": depth})
+    chat = make_chat([*(call_text("depth", at=number) for number in range(4)), "Four metres."], toolbox, max_steps=2)
     chat.ask_to_continue = ask_to_continue
     *events, end = take_turn(chat, "how deep?")
     assert asked == ([2, 3] if continuation == 1 else [2])
-    assert len(box.called) == calls
+    assert len(toolbox.called) == calls
     assert (events[-1] == Notice(f"Stopped after {calls} rounds of tool calls.")) == (reason == "steps")
     assert "".join(event.text for event in events if isinstance(event, Text)) == text
     assert cast(TurnEnded, end).reason == reason
@@ -234,11 +236,11 @@ def test_a_last_reply_without_tools_runs_none(replies: list[str], text: str, ans
     async def answer(_rounds: int) -> Continuation:
         return "answer"
 
-    box = Box({"depth": depth})
-    chat = make_chat([call_text("depth"), *replies], box, max_steps=1)
+    toolbox = FakeToolbox({"depth": depth})
+    chat = make_chat([call_text("depth"), *replies], toolbox, max_steps=1)
     chat.ask_to_continue = answer
     events = take_turn(chat, "how deep?")
-    assert len(box.called) == 1
+    assert len(toolbox.called) == 1
     assert "".join(event.text for event in events if isinstance(event, Text)) == text
     end = cast(TurnEnded, events[-1])
     assert (end.reason, end.answered_by) == ("answered", answered_by)
@@ -293,7 +295,7 @@ def test_leaving_around_a_call_answers_it_as_stopped(kind: type[Event]) -> None:
             cancelled.append(True)
         return ""
 
-    chat = make_chat([call_text("endless") + " and"], Box({"endless": endless}))
+    chat = make_chat([call_text("endless") + " and"], FakeToolbox({"endless": endless}))
     asyncio.run(leave_at(chat, "go", (kind,)))
     assert [message.role for message in chat.history] == ["user", "assistant", "tool"]
     assert chat.history[2].result is not None and chat.history[2].result.status == "stopped"
@@ -311,7 +313,7 @@ def test_leaving_anywhere_leaves_a_consistent_history_and_a_usable_chat() -> Non
     garbled = '[TOOL_CALL]{"name": }[END_TOOL_CALL]'
     replies = ["Well. " + call_text("depth") + garbled + call_text("depth", at=1), call_text("nothing"), "Done."]
     for count in range(1, 100):
-        chat = make_chat([*replies, "Again."], Box({"depth": depth}))
+        chat = make_chat([*replies, "Again."], FakeToolbox({"depth": depth}))
         seen = asyncio.run(leave_at(chat, "go", count=count))
         kept = [message for message in chat.history if message.reply_kind != "discarded"]
         generated = "".join(message.text for message in kept if message.role == "assistant")

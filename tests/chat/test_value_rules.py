@@ -21,10 +21,10 @@ from rkllm_chat.core.events import Event, ReplyDiscarded, Text
 from rkllm_chat.core.messages import Tool
 from rkllm_chat.core.protocols import ApprovalCallback, CallPosition, Consent, decline_all
 from rkllm_chat.tui.event_lines import describe_event
-from stage import Box, call_text, make_chat, take_turn
+from stage import FakeToolbox, call_text, make_chat, take_turn
 
 
-class Office(Box):
+class Office(FakeToolbox):
     """Has tools that read and tools that may change something, with required and optional arguments."""
 
     TOOLS: Mapping[str, tuple[bool, str, str]] = {
@@ -86,8 +86,8 @@ class Asked:
 def open_office(
     replies: Sequence[str], approve: ApprovalCallback = decline_all, **chosen: Any
 ) -> tuple[Conversation, Office]:
-    box = Office()
-    return make_chat(replies, box, approve, **{"policy": Policy(allow=("*",)), **chosen}), box
+    toolbox = Office()
+    return make_chat(replies, toolbox, approve, **{"policy": Policy(allow=("*",)), **chosen}), toolbox
 
 
 def read(events: Sequence[Event]) -> Answer:
@@ -138,10 +138,10 @@ ON_THAT_DAY = "What is in my calendar on 2026-12-01?"
 def test_the_values_of_a_call_decide_whether_the_model_answers_now(
     question: str, calls: list[str], made: int, reason: str
 ) -> None:
-    chat, box = open_office([*calls, "So it is.", "No call for what is left."])
+    chat, toolbox = open_office([*calls, "So it is.", "No call for what is left."])
     events = take_turn(chat, question)
     discarded = [event for event in events if isinstance(event, ReplyDiscarded)]
-    assert (len(box.called), [one.reason for one in discarded]) == (made, [reason] if reason else [])
+    assert (len(toolbox.called), [one.reason for one in discarded]) == (made, [reason] if reason else [])
     assert read(events).text == "So it is."
     for one in discarded:
         assert one.reason in REASONS and one.values in describe_event(one, i18n.load())
@@ -150,54 +150,54 @@ def test_the_values_of_a_call_decide_whether_the_model_answers_now(
 
 
 def test_what_the_user_has_said_is_not_looked_up_elsewhere() -> None:
-    chat, box = open_office(["Hello Clara.", call_text("find_contact", name="John Doe"), "Clara."])
+    chat, toolbox = open_office(["Hello Clara.", call_text("find_contact", name="John Doe"), "Clara."])
     take_turn(chat, "I am Clara.")
-    assert read(take_turn(chat, "What is my name?")).text == "Clara." and box.called == []
+    assert read(take_turn(chat, "What is my name?")).text == "Clara." and toolbox.called == []
 
 
 def test_a_change_with_a_value_from_nowhere_is_asked_about_although_it_is_allowed() -> None:
     made_up = call_text("add_event", title="Meeting with John", date="2023-04-15", time="14:00")
     asked = Asked("no")
-    chat, box = open_office([made_up, "Fine."], asked)
+    chat, toolbox = open_office([made_up, "Fine."], asked)
     take_turn(chat, "Add an event to my calendar.")
-    assert (asked.tools, box.called) == (["add_event"], [])
-    chat, box = open_office([made_up, "Never said.", "Never said."])
+    assert (asked.tools, toolbox.called) == (["add_event"], [])
+    chat, toolbox = open_office([made_up, "Never said.", "Never said."])
     answer = read(take_turn(chat, "Add an event to my calendar."))
-    assert (answer.text, answer.end.answered_by, box.called) == ("Which title, date and time?", "result", [])
+    assert (answer.text, answer.end.answered_by, toolbox.called) == ("Which title, date and time?", "result", [])
     assert [result.decline_reason for result in answer.results] == ["missing"]
     said = call_text("add_event", title="Lunch with Tom", date="2026-12-09", time="12:30")
     chat.backend.replies[1:] = backend_of(make_chat([said, "Added."])).replies  # type: ignore[attr-defined]
     assert read(take_turn(chat, "Lunch with Tom on 2026-12-09 at 12:30")).text == "Added."
-    assert [name for name, _ in box.called] == ["add_event"]
+    assert [name for name, _ in toolbox.called] == ["add_event"]
 
 
 def test_with_approve_all_the_calls_run_as_they_come() -> None:
     made_up = call_text("add_event", title="Meeting with John", date="2023-04-15", time="14:00")
-    chat, box = open_office([made_up, call_text("read_note", title="other"), "Done."], policy=Policy("all"))
+    chat, toolbox = open_office([made_up, call_text("read_note", title="other"), "Done."], policy=Policy("all"))
     assert read(take_turn(chat, "Do what is needed.")).text == "Done."
-    assert [name for name, _ in box.called] == ["add_event", "read_note"]
+    assert [name for name, _ in toolbox.called] == ["add_event", "read_note"]
 
 
 def test_a_repeated_read_is_no_question_of_permission_and_no_result() -> None:
     one, other = call_text("read_note", title="wifi"), call_text("read_note", title="shopping")
     for approve in (decline_all, asked := Asked("no")):
         todo = call_text("read_note", title="todo")
-        chat, box = open_office([one, other, one + todo, "All of it."], approve)
+        chat, toolbox = open_office([one, other, one + todo, "All of it."], approve)
         answer = read(take_turn(chat, "Read wifi, shopping and todo."))
         assert [result.status for result in answer.results] == ["completed"] * 3 and answer.text == "All of it."
         assert "already made" in backend_of(chat).prompts[-1][-1].text
-        chat, box = open_office([one, other, one, "Both."], approve)
-        assert read(take_turn(chat, "Read wifi and shopping.")).text == "Both." and len(box.called) == 2
+        chat, toolbox = open_office([one, other, one, "Both."], approve)
+        assert read(take_turn(chat, "Read wifi and shopping.")).text == "Both." and len(toolbox.called) == 2
     assert asked.tools == []
 
 
 def test_what_a_failed_call_has_made_up_is_left_out_once() -> None:
-    chat, box = open_office([call_text("list_folder", path="docs", pattern="nowhere"), "There."])
+    chat, toolbox = open_office([call_text("list_folder", path="docs", pattern="nowhere"), "There."])
     assert read(take_turn(chat, "What is in docs?")).text == "There."
-    assert [arguments for _, arguments in box.called] == [{"path": "docs", "pattern": "nowhere"}, {"path": "docs"}]
-    chat, box = open_office([call_text("list_folder", path="docs", pattern="/path/to/folder"), "There."])
+    assert [arguments for _, arguments in toolbox.called] == [{"path": "docs", "pattern": "nowhere"}, {"path": "docs"}]
+    chat, toolbox = open_office([call_text("list_folder", path="docs", pattern="/path/to/folder"), "There."])
     take_turn(chat, "What is in docs?")
-    assert [arguments for _, arguments in box.called] == [{"path": "docs"}]
+    assert [arguments for _, arguments in toolbox.called] == [{"path": "docs"}]
 
 
 def test_an_unknown_name_with_the_parameters_of_one_tool_names_it_alone() -> None:
@@ -247,9 +247,9 @@ WIFI = {"title": "wifi"}
 )
 def test_an_announced_call_is_made_and_kept_instead_of_the_sentence(announcement: str, is_read: bool) -> None:
     forced = [] if is_read else [NOTE]
-    chat, box = open_office([announcement, *forced, "It is tulip.", "Bye."])
+    chat, toolbox = open_office([announcement, *forced, "It is tulip.", "Bye."])
     answer = read(take_turn(chat, "What does the note wifi say?"))
-    assert (box.called, answer.text, answer.suggested) == ([("read_note", WIFI)], "It is tulip.", [])
+    assert (toolbox.called, answer.text, answer.suggested) == ([("read_note", WIFI)], "It is tulip.", [])
     take_turn(chat, "Thanks.")
     said = [message.text for message in backend_of(chat).prompts[-1]]
     assert announcement not in said and any("read_note" in text and "[TOOL_CALL]" in text for text in said[2:])
@@ -267,9 +267,9 @@ def test_a_refusal_is_no_answer_where_a_tool_takes_a_value_of_the_question(
     question: str, reply: str, call: tuple[str, str]
 ) -> None:
     value = next(word for word in question.rstrip("?").split() if any(map(str.isdigit, word)) or "/" in word)
-    chat, box = open_office([reply, call_text(call[0], **{call[1]: value}), "So it is."])
+    chat, toolbox = open_office([reply, call_text(call[0], **{call[1]: value}), "So it is."])
     assert read(take_turn(chat, question)).text == "So it is."
-    assert box.called == [(call[0], {call[1]: value})]
+    assert toolbox.called == [(call[0], {call[1]: value})]
 
 
 @pytest.mark.parametrize(
@@ -284,20 +284,22 @@ def test_a_refusal_is_no_answer_where_a_tool_takes_a_value_of_the_question(
 def test_an_answer_about_tools_stays_one_and_nothing_made_up_runs(
     question: str, reply: str, offered: str | None
 ) -> None:
-    chat, box = open_office([reply, *filter(None, [offered])])
+    chat, toolbox = open_office([reply, *filter(None, [offered])])
     answer = read(take_turn(chat, question))
-    assert (answer.text, box.called) == (reply, [])
+    assert (answer.text, toolbox.called) == (reply, [])
     assert [call.arguments for call in answer.suggested] == ([{"title": "groceries"}] if offered else [])
 
 
 def test_a_question_that_clearly_means_one_tool_has_its_call_forced_where_that_was_measured() -> None:
     convert = call_text("convert_units", value=3, unit="km", to="miles")
     for profile, called in (("qwen2.5", ["convert_units"]), ("default", [])):
-        chat, box = open_office(["About 2.", convert, "98.6 miles."], prompt_profile=profile)
+        chat, toolbox = open_office(["About 2.", convert, "98.6 miles."], prompt_profile=profile)
         take_turn(chat, "Convert 3 km to miles: what units?")
-        assert [name for name, _ in box.called] == called
-        chat, box = open_office(["It is fine.", call_text("read_note", title="wifi")], prompt_profile=profile)
-        assert read(take_turn(chat, "Write a poem on conversion of units.")).text == "It is fine." and box.called == []
+        assert [name for name, _ in toolbox.called] == called
+        chat, toolbox = open_office(["It is fine.", call_text("read_note", title="wifi")], prompt_profile=profile)
+        assert (
+            read(take_turn(chat, "Write a poem on conversion of units.")).text == "It is fine." and toolbox.called == []
+        )
 
 
 @pytest.mark.parametrize(
@@ -305,9 +307,9 @@ def test_a_question_that_clearly_means_one_tool_has_its_call_forced_where_that_w
     [("Who wrote Hamlet?", []), ("How much memory is free?", ["get_memory"]), ("现在内存还剩多少？", ["get_memory"])],
 )
 def test_a_call_without_values_is_about_something_that_was_spoken_of(question: str, called: list[str]) -> None:
-    chat, box = open_office([call_text("get_memory"), "98.6, I think."], prompt_profile="qwen2.5")
+    chat, toolbox = open_office([call_text("get_memory"), "98.6, I think."], prompt_profile="qwen2.5")
     events = take_turn(chat, question)
-    assert [name for name, _ in box.called] == called and read(events).text == "98.6, I think."
+    assert [name for name, _ in toolbox.called] == called and read(events).text == "98.6, I think."
     told = [describe_event(event, i18n.load()) for event in events if isinstance(event, ReplyDiscarded)]
     assert bool(told) == (not called) and all("get_memory" in line for line in told)
 
@@ -325,29 +327,29 @@ def test_a_call_without_values_is_about_something_that_was_spoken_of(question: s
 )
 def test_a_first_call_is_of_a_tool_for_what_the_question_speaks_of(question: str, called: list[str]) -> None:
     value = next(name for name in ("Mira", "杭州", "987", "name") if name in question)
-    chat, box = open_office([call_text("find_contact", name=value), "It is 98.6."], prompt_profile="qwen2.5")
+    chat, toolbox = open_office([call_text("find_contact", name=value), "It is 98.6."], prompt_profile="qwen2.5")
     events = take_turn(chat, question)
-    assert [name for name, _ in box.called] == called and read(events).text == "It is 98.6."
+    assert [name for name, _ in toolbox.called] == called and read(events).text == "It is 98.6."
     assert any(isinstance(event, ReplyDiscarded) and event.reason == "unspoken" for event in events) == (not called)
 
 
 def test_the_next_question_may_go_on_with_the_tool_of_the_one_before() -> None:
     mira, tom, ana = (call_text("find_contact", name=name) for name in ("Mira", "Tom", "Ana"))
     replies = [mira, "It is 98.6.", tom, "It is 98.6 too.", "You are welcome.", ana, "Hello, Ana."]
-    chat, box = open_office(replies, prompt_profile="qwen2.5")
+    chat, toolbox = open_office(replies, prompt_profile="qwen2.5")
     for question in ("Find the contact Mira.", "And who is Tom?", "Thank you.", "I am Ana, and you?"):
         answer = read(take_turn(chat, question)).text
-    assert [arguments["name"] for _, arguments in box.called] == ["Mira", "Tom"] and answer == "Hello, Ana."
+    assert [arguments["name"] for _, arguments in toolbox.called] == ["Mira", "Tom"] and answer == "Hello, Ana."
 
 
 def test_a_refusal_without_a_call_is_asked_for_once_more_as_without_tools_where_that_was_measured() -> None:
     no, story = "I'm sorry, but I can't assist with that.", "Once upon a time there was a fox."
     replies = [NOTE, "It is 98.6.", "Nice to meet you, Mira.", no, story, no]
-    chat, box = open_office(replies, prompt_profile="qwen2.5")
+    chat, toolbox = open_office(replies, prompt_profile="qwen2.5")
     take_turn(chat, "Read the note wifi.")
     take_turn(chat, "I am called Mira.")
     events = take_turn(chat, "Write a story about me.")
-    assert read(events).text == story and ReplyDiscarded(reason="refused") in events and len(box.called) == 1
+    assert read(events).text == story and ReplyDiscarded(reason="refused") in events and len(toolbox.called) == 1
     *_, with_tools, without = backend_of(chat).prompts
     assert "read_note" in with_tools[0].text and "read_note" not in str(without) and len(without) < len(with_tools)
     assert [message.text for message in without[1:]] == [
@@ -366,10 +368,10 @@ def test_what_the_question_names_and_nobody_looked_up_is_looked_up() -> None:
     question, first = 'What do the notes wifi and "Lima" say?', call_text("read_note", title="wifi")
     second, other = call_text("read_note", title="Lima"), call_text("read_note", title="x")
     for again in (first, "The wifi has 98.6."):
-        chat, box = open_office([first, again, second, "Both have 98.6."])
-        assert read(take_turn(chat, question)).text == "Both have 98.6." and len(box.called) == 2
-    chat, box = open_office([first, first, other, "It has 98.6."])
-    assert read(take_turn(chat, question)).text == "It has 98.6." and len(box.called) == 1
+        chat, toolbox = open_office([first, again, second, "Both have 98.6."])
+        assert read(take_turn(chat, question)).text == "Both have 98.6." and len(toolbox.called) == 2
+    chat, toolbox = open_office([first, first, other, "It has 98.6."])
+    assert read(take_turn(chat, question)).text == "It has 98.6." and len(toolbox.called) == 1
     # an engine without a grammar may answer in words once more, which nobody reads to the end
     chat, _ = open_office([first, "The wifi has 98.6.", "I do not know of it. " * 100])
     assert read(take_turn(chat, question)).text == "The wifi has 98.6."
@@ -493,35 +495,35 @@ def test_the_rules_hold_for_every_family(model: str) -> None:
             replies = [
                 thought + (mark + step if isinstance(step, str) else FORMATS[form].render_call(*step)) for step in steps
             ]
-            chat, box = open_office(replies)
+            chat, toolbox = open_office(replies)
             chat.backend.family = family
             said = read(take_turn(chat, question)).text
-            assert (said, box.called) == (answer, [*called]), (form, rule)
+            assert (said, toolbox.called) == (answer, [*called]), (form, rule)
             assert told in backend_of(chat).prompts[-1][-1].text, (form, rule)
 
 
 def test_calls_are_generated_as_they_were_measured_unless_a_temperature_is_set() -> None:
-    def temperature(profile: str, box: Box, **values: float) -> float | None:
-        chat = Conversation(backend_of(make_chat([])), box, make_settings(values, "a test"), i18n.load())
+    def temperature(profile: str, toolbox: FakeToolbox, **values: float) -> float | None:
+        chat = Conversation(backend_of(make_chat([])), toolbox, make_settings(values, "a test"), i18n.load())
         chat.settings = replace(chat.settings, prompt_profile=profile)
         return chat.generation.temperature
 
     assert [temperature(name, Office()) for name in ("qwen2.5", "default")] == [0.0, 0.1]
     assert temperature("qwen2.5", Office(), temperature=0.8) == 0.8
-    assert temperature("qwen2.5", Box({})) is None  # words of a chat without tools: as the model's file says
+    assert temperature("qwen2.5", FakeToolbox({})) is None  # words of a chat without tools: as the model's file says
 
 
 def test_a_forbidden_call_beside_others_keeps_none_of_them_from_being_run_or_corrected() -> None:
     john, damaged = call_text("find_contact", name="John Doe"), '[TOOL_CALL]{"name": "read_note", "arg[END_TOOL_CALL]'
-    chat, box = open_office([NOTE, john + call_text("read_note", title="todo"), john, "Both have 98.6."])
+    chat, toolbox = open_office([NOTE, john + call_text("read_note", title="todo"), john, "Both have 98.6."])
     answer = read(take_turn(chat, 'Read "wifi" and "todo".'))
-    assert [arguments for _, arguments in box.called] == [WIFI, {"title": "todo"}]
+    assert [arguments for _, arguments in toolbox.called] == [WIFI, {"title": "todo"}]
     assert [result.decline_reason for result in answer.results] == ["", "unsupported", ""]
     assert answer.text == "Both have 98.6."
-    chat, box = open_office([NOTE, john + damaged, call_text("read_note", title="todo"), "Both have 98.6."])
-    assert read(take_turn(chat, 'Read "wifi" and "todo".')).text == "Both have 98.6." and len(box.called) == 2
+    chat, toolbox = open_office([NOTE, john + damaged, call_text("read_note", title="todo"), "Both have 98.6."])
+    assert read(take_turn(chat, 'Read "wifi" and "todo".')).text == "Both have 98.6." and len(toolbox.called) == 2
     assert "Write it again as:" in backend_of(chat).prompts[2][-1].text
-    chat, box = open_office([damaged, damaged + john, damaged + john, damaged + john, "I cannot.", "I cannot."])
+    chat, toolbox = open_office([damaged, damaged + john, damaged + john, damaged + john, "I cannot.", "I cannot."])
     assert read(take_turn(chat, "Read it.")).end.answered_by == "forced" and len(backend_of(chat).prompts) < 6
 
 
@@ -535,14 +537,14 @@ def test_a_name_that_begins_with_a_verb_of_reading_only_reads(name: str, may_cha
 
 def test_what_lacks_a_permission_is_said_before_the_answer_from_other_results() -> None:
     delete = call_text("delete_note", title="wifi")
-    chat, box = open_office([NOTE, delete, "It has 98.6."], policy=Policy(allow=("read_note",)))
+    chat, toolbox = open_office([NOTE, delete, "It has 98.6."], policy=Policy(allow=("read_note",)))
     answer = Answer()
     for event in take_turn(chat, "Read the note wifi and delete it."):
         answer.add(event)
     needed = "Allow it with --allow box__delete_note, or in [policy] of the configuration."
     lacking = f'Not called, as it needs your permission: box__delete_note title="wifi". {needed}'
-    assert (answer.text, len(box.called)) == (f"{lacking}\n\nIt has 98.6.", 1)
+    assert (answer.text, len(toolbox.called)) == (f"{lacking}\n\nIt has 98.6.", 1)
     assert "did not allow" not in str(backend_of(chat).prompts)
-    chat, box = open_office([NOTE, delete, "It has 98.6."], Asked("no"), policy=Policy(allow=("read_note",)))
+    chat, toolbox = open_office([NOTE, delete, "It has 98.6."], Asked("no"), policy=Policy(allow=("read_note",)))
     assert read(take_turn(chat, "Read the note wifi and delete it.")).text == "It has 98.6."
     assert "The user did not allow this call." in str(backend_of(chat).prompts)

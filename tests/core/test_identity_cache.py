@@ -10,7 +10,7 @@ from rkllm_chat.core import i18n as language
 from rkllm_chat.core.identity_cache import cache_by_identity
 from rkllm_chat.core.messages import Message, Tool, ToolResult
 from rkllm_chat.prompt.compose import compose_prompt
-from stage import Box, call_text, make_chat, take_turn
+from stage import FakeToolbox, call_text, make_chat, take_turn
 
 
 class Counted:
@@ -71,7 +71,7 @@ class Schema(dict[str, Any]):
         return super().get(key, default)
 
 
-class Fixed(Box):
+class Fixed(FakeToolbox):
     """The same tools whenever it is asked, as those of a server are."""
 
     @cached_property

@@ -88,25 +88,25 @@ def sit(
 
     async def go() -> T:
         handlers = ClientHandlers(log_in=person, agree_to_login=person.agree if person else None, **more)
-        async with Toolbox([server], folder / "logs", handlers) as box:
-            return await then(box)
+        async with Toolbox([server], folder / "logs", handlers) as toolbox:
+            return await then(toolbox)
 
     return asyncio.run(asyncio.wait_for(go(), 4 * LIMIT_S))
 
 
-async def act(box: Toolbox, tool: str = "act") -> str:
+async def act(toolbox: Toolbox, tool: str = "act") -> str:
     """The text of a call, or the error that says why the server is not open."""
-    if error := box.failures.get("gate"):
+    if error := toolbox.failures.get("gate"):
         raise error
-    named = {one.name: one for one in box.tools}
-    return (await box.call(named[tool], {}, lambda *_: None)).text
+    named = {one.name: one for one in toolbox.tools}
+    return (await toolbox.call(named[tool], {}, lambda *_: None)).text
 
 
 def refusal(server: ServerConfig, folder: Path, person: Person | None, **more: Any) -> ChatError:
     """Why the server is not open."""
 
-    async def look(box: Toolbox) -> ChatError:
-        return box.failures["gate"]
+    async def look(toolbox: Toolbox) -> ChatError:
+        return toolbox.failures["gate"]
 
     return sit(server, folder, look, person, **more)
 

@@ -35,10 +35,10 @@ def make_server() -> MCPServer:
 
 def test_the_model_is_shown_what_is_for_it_and_the_most_important_first() -> None:
     async def ask() -> tuple[list[str], str]:
-        async with Toolbox.from_servers({"harbour": make_server()}) as box:
-            listing = next(tool for tool in box.tools if tool.name == "list_resources")
-            moor = next(tool for tool in box.tools if tool.name == "moor")
-            text = (await box.call(listing, {}, lambda *_: None)).text
+        async with Toolbox.from_servers({"harbour": make_server()}) as toolbox:
+            listing = next(tool for tool in toolbox.tools if tool.name == "list_resources")
+            moor = next(tool for tool in toolbox.tools if tool.name == "moor")
+            text = (await toolbox.call(listing, {}, lambda *_: None)).text
             return [line.partition(": ")[0] for line in text.splitlines()], f"{moor}{text}"
 
     uris, seen = asyncio.run(ask())

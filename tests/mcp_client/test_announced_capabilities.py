@@ -28,7 +28,7 @@ def test_sampling_is_announced_with_tools_if_there_is_a_handler(sample: SampleHa
         return "sampling with tools" if sampling.tools is not None else "sampling"
 
     async def ask() -> str:
-        async with Toolbox.from_servers({"harbour": server}, ClientHandlers(sample=sample)) as box:
-            return (await box.call(box.tools[0], {}, lambda *_: None)).text
+        async with Toolbox.from_servers({"harbour": server}, ClientHandlers(sample=sample)) as toolbox:
+            return (await toolbox.call(toolbox.tools[0], {}, lambda *_: None)).text
 
     assert asyncio.run(ask()) == announced

@@ -121,12 +121,12 @@ def test_content_that_is_no_text_is_named_with_its_kind_and_size() -> None:
 
     async def show_all() -> dict[str, str]:
         told = {}
-        async with Toolbox.from_servers({"gallery": make_gallery(shown)}) as box:
-            (tool,) = (one for one in box.tools if one.name == "show")
+        async with Toolbox.from_servers({"gallery": make_gallery(shown)}) as toolbox:
+            (tool,) = (one for one in toolbox.tools if one.name == "show")
             for name, (answer, _) in ANSWERS.items():
                 shown.clear()
                 shown.update(answer)
-                told[name] = (await box.call(tool, {}, lambda *_: None)).text
+                told[name] = (await toolbox.call(tool, {}, lambda *_: None)).text
         return told
 
     assert asyncio.run(show_all()) == {name: wanted for name, (_, wanted) in ANSWERS.items()}
@@ -137,12 +137,12 @@ def test_content_for_the_user_alone_is_not_read_by_the_model_and_the_most_import
 
     async def show_all() -> dict[str, tuple[str, str]]:
         told = {}
-        async with Toolbox.from_servers({"gallery": make_gallery(shown)}) as box:
-            (tool,) = (one for one in box.tools if one.name == "show")
+        async with Toolbox.from_servers({"gallery": make_gallery(shown)}) as toolbox:
+            (tool,) = (one for one in toolbox.tools if one.name == "show")
             for name, (content, _, _) in ADDRESSED.items():
                 shown.clear()
                 shown.update(content=content)
-                result = await box.call(tool, {}, lambda *_: None)
+                result = await toolbox.call(tool, {}, lambda *_: None)
                 told[name] = (result.text, result.user_text)
         return told
 
@@ -153,8 +153,8 @@ def test_all_resources_are_listed() -> None:
     """How many of them the model reads, the context window decides."""
 
     async def list_them() -> str:
-        async with Toolbox.from_servers({"gallery": make_gallery({})}) as box:
-            (tool,) = (one for one in box.tools if one.name == "list_resources")
-            return (await box.call(tool, {}, lambda *_: None)).text
+        async with Toolbox.from_servers({"gallery": make_gallery({})}) as toolbox:
+            (tool,) = (one for one in toolbox.tools if one.name == "list_resources")
+            return (await toolbox.call(tool, {}, lambda *_: None)).text
 
     assert asyncio.run(list_them()).splitlines() == [f"tide://{number}: Tide {number}" for number in range(120)]

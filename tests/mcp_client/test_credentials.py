@@ -100,7 +100,7 @@ def test_a_machine_logs_in_with_its_secret_and_without_a_user(gate: Gate, tmp_pa
 
 def test_a_machine_asks_for_the_scope_of_its_configuration(gate: Gate, tmp_path: Path) -> None:
     oauth = OAuth("client_credentials", *MACHINE, scope="deep")
-    assert sit(make_server(gate, oauth=oauth), tmp_path, lambda box: act(box, "deep"), None) == "fine"
+    assert sit(make_server(gate, oauth=oauth), tmp_path, lambda toolbox: act(toolbox, "deep"), None) == "fine"
     assert [visit.values["scope"] for visit in gate.visits if visit.path == "/token"] == ["deep"]
 
 
@@ -211,9 +211,9 @@ def test_a_login_that_cannot_be_stored_lasts_for_the_session(
 
 
 def test_a_login_is_forgotten_on_demand(gate: Gate, tmp_path: Path) -> None:
-    async def forget(box: Toolbox) -> tuple[bool, bool, str]:
-        was_one, again = await box.forget_login("gate"), await box.forget_login("gate")
-        return was_one, again, box.connections["gate"].lifecycle.state
+    async def forget(toolbox: Toolbox) -> tuple[bool, bool, str]:
+        was_one, again = await toolbox.forget_login("gate"), await toolbox.forget_login("gate")
+        return was_one, again, toolbox.connections["gate"].lifecycle.state
 
     log_in(gate, tmp_path)
     assert sit(make_server(gate), tmp_path, forget, None) == (True, False, "closed")
@@ -224,11 +224,11 @@ def test_no_secret_is_in_a_log_an_error_or_a_repr(gate: Gate, tmp_path: Path, ca
     caplog.set_level(logging.DEBUG)
     seen: list[str] = []
 
-    async def look_around(box: Toolbox) -> None:
-        await act(box)
+    async def look_around(toolbox: Toolbox) -> None:
+        await act(toolbox)
         gate.revoke()
-        seen.append(await act(box))
-        connection = box.connections["gate"]
+        seen.append(await act(toolbox))
+        connection = toolbox.connections["gate"]
         seen.append(repr([connection, connection.lifecycle.login, vars(connection.lifecycle.login), connection.config]))
 
     server = make_server(gate, headers={"X-Api-Key": "key-of-ours"})

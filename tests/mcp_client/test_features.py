@@ -54,34 +54,34 @@ def make_harbour() -> MCPServer:
 
 def with_harbour(then: Callable[[Toolbox], Awaitable[T]], trust: Trust = "ask") -> T:
     async def go() -> T:
-        async with Toolbox.from_servers({"harbour": make_harbour()}, trust=trust) as box:
-            return await then(box)
+        async with Toolbox.from_servers({"harbour": make_harbour()}, trust=trust) as toolbox:
+            return await then(toolbox)
 
     return asyncio.run(go())
 
 
-async def call(box: Toolbox, name: str, **arguments: object) -> ToolResult:
-    tool = next(tool for tool in box.tools if tool.name == name)
-    return await box.call(tool, arguments, lambda *_: None)
+async def call(toolbox: Toolbox, name: str, **arguments: object) -> ToolResult:
+    tool = next(tool for tool in toolbox.tools if tool.name == name)
+    return await toolbox.call(tool, arguments, lambda *_: None)
 
 
 def test_a_server_in_memory_is_a_server_like_others() -> None:
-    async def look(box: Toolbox) -> tuple[bool, str, str]:
+    async def look(toolbox: Toolbox) -> tuple[bool, str, str]:
         return (
-            box.is_connected("harbour"),
-            (await call(box, "get_tide", harbour="Husum")).text,
-            (box.connections["harbour"].lifecycle.protocol_version),
+            toolbox.is_connected("harbour"),
+            (await call(toolbox, "get_tide", harbour="Husum")).text,
+            (toolbox.connections["harbour"].lifecycle.protocol_version),
         )
 
     assert with_harbour(look) == (True, "2.4 metres at Husum", "2026-07-28")
 
 
 def test_the_model_can_list_and_read_resources_by_two_tools_of_ours() -> None:
-    async def look(box: Toolbox) -> tuple[str, str, str]:
+    async def look(toolbox: Toolbox) -> tuple[str, str, str]:
         return (
-            (await call(box, "list_resources")).text,
-            (await call(box, "read_resource", uri="harbour://berth/7")).text,
-            (await call(box, "read_resource", uri="harbour://nothing")).status,
+            (await call(toolbox, "list_resources")).text,
+            (await call(toolbox, "read_resource", uri="harbour://berth/7")).text,
+            (await call(toolbox, "read_resource", uri="harbour://nothing")).status,
         )
 
     listed, read, missing = with_harbour(look)
@@ -91,18 +91,18 @@ def test_the_model_can_list_and_read_resources_by_two_tools_of_ours() -> None:
 
 @pytest.mark.parametrize(("trust", "trusted"), [("ask", False), ("trusted", True)])
 def test_our_tools_for_resources_are_trusted_as_far_as_their_servers(trust: Trust, trusted: bool) -> None:
-    async def look(box: Toolbox) -> list[tuple[bool, bool]]:
-        return [(tool.read_only, tool.trusted) for tool in box.tools if not tool.server]
+    async def look(toolbox: Toolbox) -> list[tuple[bool, bool]]:
+        return [(tool.read_only, tool.trusted) for tool in toolbox.tools if not tool.server]
 
     assert with_harbour(look, trust=trust) == [(True, trusted)] * 2
 
 
 def test_what_is_unknown_is_named_with_what_there_is() -> None:
-    async def look(box: Toolbox) -> tuple[ChatError, ChatError]:
+    async def look(toolbox: Toolbox) -> tuple[ChatError, ChatError]:
         with pytest.raises(ServerNotFoundError) as no_server:
-            await box.execute_tool("port", "get_tide")
+            await toolbox.execute_tool("port", "get_tide")
         with pytest.raises(ToolNotFoundError) as no_tool:
-            await box.execute_tool("harbour", "get_tides")
+            await toolbox.execute_tool("harbour", "get_tides")
         return no_server.value, no_tool.value
 
     no_server, no_tool = with_harbour(look)
@@ -111,8 +111,10 @@ def test_what_is_unknown_is_named_with_what_there_is() -> None:
 
 
 def test_without_anybody_to_ask_the_call_fails_and_the_server_lives() -> None:
-    async def look(box: Toolbox) -> tuple[str, str]:
-        return (await call(box, "book", boat="Anna")).status, (await call(box, "get_tide", harbour="Hull")).status
+    async def look(toolbox: Toolbox) -> tuple[str, str]:
+        return (await call(toolbox, "book", boat="Anna")).status, (
+            await call(toolbox, "get_tide", harbour="Hull")
+        ).status
 
     assert with_harbour(look) == ("failed", "completed")
 
@@ -135,7 +137,7 @@ def test_a_tool_for_the_pages_of_a_server_is_no_tool_of_the_model() -> None:
         server.add_tool(lambda: "done", name=name, meta={"ui": pages})
 
     async def go() -> tuple[list[str], dict[str, str]]:
-        async with Toolbox.from_servers({"map": server}) as box:
-            return [tool.name for tool in box.tools], dict(box.connections["map"].advertised.hidden)
+        async with Toolbox.from_servers({"map": server}) as toolbox:
+            return [tool.name for tool in toolbox.tools], dict(toolbox.connections["map"].advertised.hidden)
 
     assert asyncio.run(go()) == (["open", "ask", "odd"], {"move": "app"})

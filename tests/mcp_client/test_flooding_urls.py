@@ -74,12 +74,12 @@ def test_calls_are_answered_beside_a_flood_at_a_bounded_cost(sent: str, tmp_path
 
     async def call(port: str) -> list[str]:
         entry = ServerConfig("flood", url=f"http://127.0.0.1:{port}/mcp", transport="http")
-        box = Toolbox((entry,), tmp_path)
-        await box.open(LIMIT_S / 2)
+        toolbox = Toolbox((entry,), tmp_path)
+        await toolbox.open(LIMIT_S / 2)
         try:
-            return [(await box.call(box.tools[0], {}, lambda *_: None)).text for _ in range(CALLS)]
+            return [(await toolbox.call(toolbox.tools[0], {}, lambda *_: None)).text for _ in range(CALLS)]
         finally:
-            await box.aclose()
+            await toolbox.aclose()
 
     command = [sys.executable, "-c", SERVER, sent]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:

@@ -65,12 +65,12 @@ def test_an_idle_server_is_closed_and_started_when_it_is_needed(tmp_path: Path) 
 
     async def go() -> list[str]:
         asks = ClientHandlers(on_change=changes.append)
-        async with Toolbox([chaos(tmp_path, "ok", idle_s=0.1)], tmp_path / "logs", asks) as box:
-            trial, chaos_state = Trial(box, tmp_path), box.connections["chaos"]
+        async with Toolbox([chaos(tmp_path, "ok", idle_s=0.1)], tmp_path / "logs", asks) as toolbox:
+            trial, chaos_state = Trial(toolbox, tmp_path), toolbox.connections["chaos"]
             echoes = []
             for number in range(7):  # more often than a server that dies may be started again
                 await wait_for(lambda: chaos_state.lifecycle.state == "idle")
-                assert trial.names() == ["echo", "add", "act"] and not box.failures
+                assert trial.names() == ["echo", "add", "act"] and not toolbox.failures
                 echoes.append(await trial.echo(f"echo {number}"))
             return echoes
 

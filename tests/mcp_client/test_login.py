@@ -132,9 +132,9 @@ def test_nothing_is_posted_before_the_user_agrees_to_log_in(gate: Gate, tmp_path
     person = Person("browser")
     person.agrees = False
 
-    async def look(box: Toolbox) -> tuple[ChatError, list[str]]:
-        error, posted = box.failures["gate"], [visit.path for visit in gate.visits if visit.method == "POST"]
-        await box.log_in("gate")  # at the user's own request, which needs no other question
+    async def look(toolbox: Toolbox) -> tuple[ChatError, list[str]]:
+        error, posted = toolbox.failures["gate"], [visit.path for visit in gate.visits if visit.method == "POST"]
+        await toolbox.log_in("gate")  # at the user's own request, which needs no other question
         return error, posted
 
     error, posted = sit(make_server(gate), tmp_path, look, person)
@@ -204,10 +204,10 @@ def test_a_login_that_is_given_up_is_asked_for_once_until_the_server_is_started_
 ) -> None:
     person = Person("", "paste")
 
-    async def start_again(box: Toolbox) -> tuple[ChatError | None, list[str], str]:
-        first, asked = box.failures.get("gate"), [*person.asked]
-        await box.log_in("gate")
-        return first, asked, await act(box)
+    async def start_again(toolbox: Toolbox) -> tuple[ChatError | None, list[str], str]:
+        first, asked = toolbox.failures.get("gate"), [*person.asked]
+        await toolbox.log_in("gate")
+        return first, asked, await act(toolbox)
 
     error, asked, text = sit(make_server(gate), tmp_path, start_again, person)
     assert isinstance(error, AuthError)
@@ -238,9 +238,9 @@ def test_the_limits_of_a_start_are_paused_during_a_login(gate: Gate, tmp_path: P
 
 @pytest.mark.slow
 def test_the_limit_of_a_call_is_paused_during_a_login(gate: Gate, tmp_path: Path) -> None:
-    async def revoke(box: Toolbox) -> str:
+    async def revoke(toolbox: Toolbox) -> str:
         gate.revoke()
-        return await act(box)
+        return await act(toolbox)
 
     person = Person("paste", "slow", slow_s=1.6)
     assert sit(make_server(gate, timeout_s=1.5), tmp_path, revoke, person) == "fine"
@@ -257,9 +257,9 @@ def test_a_server_that_is_silent_after_the_login_still_has_its_limit(tmp_path: P
 
 
 def test_concurrent_calls_ask_for_one_login(gate: Gate, tmp_path: Path) -> None:
-    async def call_twice(box: Toolbox) -> list[str]:
+    async def call_twice(toolbox: Toolbox) -> list[str]:
         gate.revoke()
-        return [*await asyncio.gather(act(box), act(box), act(box))]
+        return [*await asyncio.gather(act(toolbox), act(toolbox), act(toolbox))]
 
     person = Person("browser")
     assert sit(make_server(gate), tmp_path, call_twice, person) == ["fine", "fine", "fine"]
@@ -267,8 +267,8 @@ def test_concurrent_calls_ask_for_one_login(gate: Gate, tmp_path: Path) -> None:
 
 
 def test_a_tool_that_needs_a_wider_scope_asks_once_and_the_scope_is_kept(gate: Gate, tmp_path: Path) -> None:
-    async def go_deeper(box: Toolbox) -> tuple[str, str, str]:
-        return await act(box), await act(box, "deep"), await act(box)
+    async def go_deeper(toolbox: Toolbox) -> tuple[str, str, str]:
+        return await act(toolbox), await act(toolbox, "deep"), await act(toolbox)
 
     person = Person("browser")
     assert sit(make_server(gate), tmp_path, go_deeper, person) == ("fine", "fine", "fine")
@@ -278,8 +278,8 @@ def test_a_tool_that_needs_a_wider_scope_asks_once_and_the_scope_is_kept(gate: G
 
 
 def test_permission_that_is_not_given_fails_its_call_alone(gate: Gate, tmp_path: Path) -> None:
-    async def go_deeper(box: Toolbox) -> tuple[str, str]:
-        return await act(box, "deep"), await act(box)
+    async def go_deeper(toolbox: Toolbox) -> tuple[str, str]:
+        return await act(toolbox, "deep"), await act(toolbox)
 
     person = Person("paste", "")
     deep, other = sit(make_server(gate), tmp_path, go_deeper, person)
@@ -308,15 +308,15 @@ def test_a_login_that_is_cancelled_leaves_no_port_behind(gate: Gate, tmp_path: P
 
     async def go() -> None:
         handlers = ClientHandlers(log_in=person, agree_to_login=person.agree)
-        box = Toolbox([make_server(gate)], tmp_path / "logs", handlers)
-        opening = asyncio.ensure_future(box.log_in("gate"))
+        toolbox = Toolbox([make_server(gate)], tmp_path / "logs", handlers)
+        opening = asyncio.ensure_future(toolbox.log_in("gate"))
         await wait_for(lambda: person.urls)
         port = httpx2.URL(httpx2.URL(person.urls[0]).params["redirect_uri"]).port
         async with httpx2.AsyncClient() as client:
             assert (await client.get(f"http://127.0.0.1:{port}/other")).status_code == 400
             opening.cancel()
             await asyncio.wait([opening])
-            await box.aclose()
+            await toolbox.aclose()
             with pytest.raises(httpx2.ConnectError):
                 await client.get(f"http://127.0.0.1:{port}/callback")
 

@@ -53,8 +53,8 @@ def test_all_lines_are_written_and_warnings_are_shown(tmp_path: Path) -> None:
 
     async def go() -> str:
         asks = ClientHandlers(on_log=lambda *line: shown.append(line))
-        async with Toolbox([chaos(tmp_path, "logs")], tmp_path / "logs", asks) as box:
-            return (await Trial(box, tmp_path).act()).text
+        async with Toolbox([chaos(tmp_path, "logs")], tmp_path / "logs", asks) as toolbox:
+            return (await Trial(toolbox, tmp_path).act()).text
 
     assert asyncio.run(go()) == "act is done"
     log = (tmp_path / "logs/chaos.log").read_text(encoding="utf-8")

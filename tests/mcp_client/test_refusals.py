@@ -152,12 +152,12 @@ def test_a_login_leaves_no_https_server_for_plain_http(monkeypatch: pytest.Monke
 
 
 def test_a_login_that_cannot_be_deleted_is_an_error(gate: Gate, tmp_path: Path) -> None:
-    async def forget(box: Toolbox) -> str:
+    async def forget(toolbox: Toolbox) -> str:
         path = find_file(tmp_path)
         path.unlink()
         path.mkdir()
         with pytest.raises(AuthError) as caught:
-            await box.forget_login("gate")
+            await toolbox.forget_login("gate")
         return str(caught.value)
 
     assert sit(make_server(gate), tmp_path, act, Person("paste")) == "fine"

@@ -70,9 +70,9 @@ def test_a_server_learns_of_the_same_roots_in_the_chat_and_in_one_shot_commands(
 
     async def ask_as_the_chat() -> str:
         handlers = ClientHandlers(default_root=shell.folder)
-        async with Toolbox(read_servers(str(config), Origin.USER), tmp_path / "logs", handlers) as box:
-            assert not box.failures
-            return (await box.call(box.tools[0], {}, lambda *_: None)).text
+        async with Toolbox(read_servers(str(config), Origin.USER), tmp_path / "logs", handlers) as toolbox:
+            assert not toolbox.failures
+            return (await toolbox.call(toolbox.tools[0], {}, lambda *_: None)).text
 
     monkeypatch.chdir(shell.folder)
     assert asyncio.run(ask_as_the_chat()) == told

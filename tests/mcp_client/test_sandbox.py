@@ -289,10 +289,12 @@ def test_a_server_in_the_toolbox_is_started_again_and_asked_to_end(tmp_path: Pat
 
     async def go() -> list[str]:
         server = ServerConfig("probe", command=sys.executable, args=(str(PROBE), "--stay", str(asked)), sandbox="on")
-        async with Toolbox([server], tmp_path / "logs") as box:
-            assert box.is_connected("probe"), box.failures
+        async with Toolbox([server], tmp_path / "logs") as toolbox:
+            assert toolbox.is_connected("probe"), toolbox.failures
             probes: list[list[Any]] = [["end", -signal.SIGKILL], ["reach", 1]]
-            return [(await box.call(box.tools[0], {"probes": [probe]}, lambda *_: None)).text for probe in probes]
+            return [
+                (await toolbox.call(toolbox.tools[0], {"probes": [probe]}, lambda *_: None)).text for probe in probes
+            ]
 
     died, reached = asyncio.run(go())
     assert "was ended by SIGKILL" in died and reached == '["ok"]'

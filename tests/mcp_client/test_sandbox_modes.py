@@ -77,8 +77,8 @@ def test_where_there_can_be_no_sandbox_on_refuses_and_auto_does_without(
 def test_a_server_that_was_killed_is_not_said_to_lack_rights(ends: str, is_named: bool, tmp_path: Path) -> None:
     async def fail_to_open() -> str:
         server = ServerConfig("probe", command="sh", args=("-c", ends), sandbox="on")
-        async with Toolbox([server], tmp_path / "logs") as box:
-            return box.failures["probe"].hint
+        async with Toolbox([server], tmp_path / "logs") as toolbox:
+            return toolbox.failures["probe"].hint
 
     assert ("ran in a sandbox" in asyncio.run(fail_to_open())) == is_named
 
@@ -112,10 +112,10 @@ def test_a_server_of_the_chat_has_it_too_and_stays(tmp_path: Path, monkeypatch: 
     server = ServerConfig("probe", command=sys.executable, args=(str(PROBE),))
 
     async def ask_twice(sandbox: SandboxMode) -> list[str]:
-        async with Toolbox([replace(server, sandbox=sandbox)], tmp_path / "logs") as box:
-            assert box.is_connected("probe"), box.failures
+        async with Toolbox([replace(server, sandbox=sandbox)], tmp_path / "logs") as toolbox:
+            assert toolbox.is_connected("probe"), toolbox.failures
             probes = {"probes": [["session"]]}
-            return [(await box.call(box.tools[0], probes, lambda *_: None)).text for _ in range(2)]
+            return [(await toolbox.call(toolbox.tools[0], probes, lambda *_: None)).text for _ in range(2)]
 
     ours = json.dumps([f"ok {session()}"])
     assert asyncio.run(ask_twice("off")) == [ours, ours]

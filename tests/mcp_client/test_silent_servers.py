@@ -33,34 +33,36 @@ and START_S for a list; a start that failed is ended in three seconds, as is a s
 Method = Callable[[Toolbox, str], Awaitable[object]]
 
 
-def call(box: Toolbox, server: str) -> Awaitable[object]:
+def call(toolbox: Toolbox, server: str) -> Awaitable[object]:
     """Calls the tool as it was listed, where it was."""
-    listed = (tool for tool in box.tools if (tool.server, tool.name) == (server, "act"))
-    return box.call(next(listed, Tool("act", "", {}, server)), {}, lambda *_: None)
+    listed = (tool for tool in toolbox.tools if (tool.server, tool.name) == (server, "act"))
+    return toolbox.call(next(listed, Tool("act", "", {}, server)), {}, lambda *_: None)
 
 
 METHODS: dict[str, Method] = {
-    "open": lambda box, _: box.open(),
+    "open": lambda toolbox, _: toolbox.open(),
     "call": call,
-    "execute_tool": lambda box, server: box.execute_tool(server, "act"),
-    "list_tools": lambda box, server: box.list_tools(server),
-    "list_resources": lambda box, server: box.list_resources(server),
-    "list_templates": lambda box, server: box.list_templates(server),
-    "list_prompts": lambda box, server: box.list_prompts(server),
-    "read_resource": lambda box, server: box.read_resource(URI, server),
-    "read_attachment": lambda box, _: box.read_attachment(URI),
-    "complete_uri": lambda box, _: box.complete_uri(URI),
-    "get_prompt": lambda box, server: box.get_prompt(server, "greet"),
-    "complete": lambda box, server: box.complete(server, PromptReference(name="greet"), "name", "o"),
-    "subscribe": lambda box, server: box.subscribe(server, URI),
-    "unsubscribe": lambda box, server: box.unsubscribe(server, URI),
-    "find_skills": lambda box, _: box.find_skills(URI),
-    "read_skill": lambda box, server: box.read_skill(Skill(URI, "one", "", server, {URI: SkillFile("sha256:", 1)})),
+    "execute_tool": lambda toolbox, server: toolbox.execute_tool(server, "act"),
+    "list_tools": lambda toolbox, server: toolbox.list_tools(server),
+    "list_resources": lambda toolbox, server: toolbox.list_resources(server),
+    "list_templates": lambda toolbox, server: toolbox.list_templates(server),
+    "list_prompts": lambda toolbox, server: toolbox.list_prompts(server),
+    "read_resource": lambda toolbox, server: toolbox.read_resource(URI, server),
+    "read_attachment": lambda toolbox, _: toolbox.read_attachment(URI),
+    "complete_uri": lambda toolbox, _: toolbox.complete_uri(URI),
+    "get_prompt": lambda toolbox, server: toolbox.get_prompt(server, "greet"),
+    "complete": lambda toolbox, server: toolbox.complete(server, PromptReference(name="greet"), "name", "o"),
+    "subscribe": lambda toolbox, server: toolbox.subscribe(server, URI),
+    "unsubscribe": lambda toolbox, server: toolbox.unsubscribe(server, URI),
+    "find_skills": lambda toolbox, _: toolbox.find_skills(URI),
+    "read_skill": lambda toolbox, server: toolbox.read_skill(
+        Skill(URI, "one", "", server, {URI: SkillFile("sha256:", 1)})
+    ),
 }
 LATER: dict[str, Method] = {
-    "restart": lambda box, server: box.restart(server),
-    "log_in": lambda box, server: box.log_in(server),
-    "forget_login": lambda box, server: box.forget_login(server),
+    "restart": lambda toolbox, server: toolbox.restart(server),
+    "log_in": lambda toolbox, server: toolbox.log_in(server),
+    "forget_login": lambda toolbox, server: toolbox.forget_login(server),
 }
 OF_ALL = {"apply_config", "aclose", "close"}
 
@@ -135,25 +137,25 @@ def silent_urls() -> Iterator[list[ServerConfig]]:
 
 async def try_methods(configs: list[ServerConfig], folder: Path) -> list[str]:
     """Call each method on each server, all at once; gives those that hang or raise what is no error of ours."""
-    box = Toolbox(configs, folder / "logs")
+    toolbox = Toolbox(configs, folder / "logs")
     names = [config.name for config in configs]
-    found = await judge({"open": box.open()}, OPEN_S)
+    found = await judge({"open": toolbox.open()}, OPEN_S)
     found += [
         f"{config.name} is not open"
         for config in configs
-        if config.connect_s == START_S and not box.is_connected(config.name)
+        if config.connect_s == START_S and not toolbox.is_connected(config.name)
     ]
     found += await judge(
-        {f"{method} {name}": act(box, name) for method, act in METHODS.items() for name in names}, METHOD_S
+        {f"{method} {name}": act(toolbox, name) for method, act in METHODS.items() for name in names}, METHOD_S
     )
     changed = [replace(config, timeout_s=2 * TIMEOUT_S) for config in configs[::2]] + configs[1::2]
     ends = {
-        f"{method} {name}": act(box, name)
+        f"{method} {name}": act(toolbox, name)
         for number, (method, act) in enumerate(LATER.items())
         for name in names[1::2][number :: len(LATER)]
     }
-    found += await judge({**ends, "apply_config": box.apply_config(changed)}, CLOSE_S + OPEN_S)
-    found += await judge({"aclose": box.aclose()}, CLOSE_S)
+    found += await judge({**ends, "apply_config": toolbox.apply_config(changed)}, CLOSE_S + OPEN_S)
+    found += await judge({"aclose": toolbox.aclose()}, CLOSE_S)
     return found + [f"left: {task.get_name()}" for task in asyncio.all_tasks() if task is not asyncio.current_task()]
 
 

@@ -43,15 +43,15 @@ def test_changes_of_a_resource_arrive_until_the_subscription_ends() -> None:
             if change.kind is ChangeKind.RESOURCE_CONTENT:
                 heard.put_nowait(change.uri)
 
-        async with Toolbox.from_servers({"harbour": make_server()}, ClientHandlers(on_change=listen)) as box:
-            await box.subscribe("harbour", LOG)
-            await box.execute_tool("harbour", "touch", {"uri": LOG})
+        async with Toolbox.from_servers({"harbour": make_server()}, ClientHandlers(on_change=listen)) as toolbox:
+            await toolbox.subscribe("harbour", LOG)
+            await toolbox.execute_tool("harbour", "touch", {"uri": LOG})
             first = await asyncio.wait_for(heard.get(), 5)
-            await box.unsubscribe("harbour", LOG)
-            await box.subscribe("harbour", CHART)
-            assert box.subscriptions == [("harbour", CHART)]
-            await box.execute_tool("harbour", "touch", {"uri": LOG})
-            await box.execute_tool("harbour", "touch", {"uri": CHART})
+            await toolbox.unsubscribe("harbour", LOG)
+            await toolbox.subscribe("harbour", CHART)
+            assert toolbox.subscriptions == [("harbour", CHART)]
+            await toolbox.execute_tool("harbour", "touch", {"uri": LOG})
+            await toolbox.execute_tool("harbour", "touch", {"uri": CHART})
             return [first, await asyncio.wait_for(heard.get(), 5)]
 
     assert asyncio.run(follow()) == [LOG, CHART]
@@ -59,12 +59,12 @@ def test_changes_of_a_resource_arrive_until_the_subscription_ends() -> None:
 
 def test_a_server_that_refuses_a_subscription_after_a_restart_is_used_without_it(tmp_path: Path) -> None:
     async def restart() -> tuple[bool, list[tuple[str, str]]]:
-        async with Toolbox([chaos(tmp_path, "refuse-resubscribe")], tmp_path / "logs") as box:
-            await box.subscribe("chaos", LOG)
-            assert box.subscriptions == [("chaos", LOG)]
-            act = next(tool for tool in box.tools if tool.name == "act")
-            assert (await box.call(act, {}, ignore)).status == "failed", "it ends in its first call"
-            result = await box.execute_tool("chaos", "echo", {"text": "x"})
-            return bool(result.is_error), box.subscriptions
+        async with Toolbox([chaos(tmp_path, "refuse-resubscribe")], tmp_path / "logs") as toolbox:
+            await toolbox.subscribe("chaos", LOG)
+            assert toolbox.subscriptions == [("chaos", LOG)]
+            act = next(tool for tool in toolbox.tools if tool.name == "act")
+            assert (await toolbox.call(act, {}, ignore)).status == "failed", "it ends in its first call"
+            result = await toolbox.execute_tool("chaos", "echo", {"text": "x"})
+            return bool(result.is_error), toolbox.subscriptions
 
     assert asyncio.run(restart()) == (False, [])

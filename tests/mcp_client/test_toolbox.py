@@ -45,8 +45,8 @@ def test_a_tool_is_listed_as_its_server_describes_it(tmp_path: Path) -> None:
     server.add_tool(look, "read", annotations=reading, structured_output=False)
 
     async def go() -> dict[str, tuple[str, bool, bool]]:
-        async with Toolbox.from_servers({"sea": server}) as box:
-            return {tool.name: (tool.title, tool.destructive, tool.open_world) for tool in box.tools}
+        async with Toolbox.from_servers({"sea": server}) as toolbox:
+            return {tool.name: (tool.title, tool.destructive, tool.open_world) for tool in toolbox.tools}
 
     assert asyncio.run(go()) == {
         "plain": ("", True, True),  # the protocol's defaults
@@ -139,8 +139,8 @@ def test_a_connection_that_is_cancelled_again_while_it_ends_leaves_no_task() -> 
     server = MCPServer("sea")
 
     async def go() -> set[str]:
-        async with Toolbox.from_servers({"sea": server}) as box:
-            box.connections["sea"].lifecycle.refresh_lists()
+        async with Toolbox.from_servers({"sea": server}) as toolbox:
+            toolbox.connections["sea"].lifecycle.refresh_lists()
             (owner,) = (task for task in asyncio.all_tasks() if task.get_name() == "server sea")
             while not owner.done():  # as a cancelled scope of the SDK does
                 owner.cancel()

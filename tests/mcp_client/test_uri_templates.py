@@ -53,7 +53,7 @@ def test_every_variable_is_completed_with_those_before_it() -> None:
         return Completion(values=[f"{owner}-boats", f"{owner}-tides"])
 
     async def ask() -> tuple[list[str], list[str]]:
-        async with Toolbox.from_servers({"forge": server}) as box:
-            return await box.complete_uri("repo://"), await box.complete_uri("repo://ken/")
+        async with Toolbox.from_servers({"forge": server}) as toolbox:
+            return await toolbox.complete_uri("repo://"), await toolbox.complete_uri("repo://ken/")
 
     assert asyncio.run(ask()) == (["repo://anna/", "repo://ken/"], ["repo://ken/ken-boats", "repo://ken/ken-tides"])

@@ -23,7 +23,7 @@ from rkllm_chat.config.settings import Generation, Settings
 from rkllm_chat.core import i18n
 from rkllm_chat.core.errors import GenerationError
 from rkllm_chat.core.events import Text, TurnEnded
-from stage import Box, collect
+from stage import FakeToolbox, collect
 
 pytestmark = [pytest.mark.real_model, pytest.mark.timeout(300)]
 SHORT = Generation(temperature=0, max_tokens=48)
@@ -48,8 +48,8 @@ def remote(engines: list[Engine], run: Run) -> Iterator[OpenaiBackend]:
     run(backend.aclose())
 
 
-def open_chat(backend: OpenaiBackend, box: Box) -> Conversation:
-    return Conversation(backend, box, Settings(generation=SHORT), i18n.load())
+def open_chat(backend: OpenaiBackend, toolbox: FakeToolbox) -> Conversation:
+    return Conversation(backend, toolbox, Settings(generation=SHORT), i18n.load())
 
 
 def text_of(events: list[Any]) -> str:
@@ -59,7 +59,7 @@ def text_of(events: list[Any]) -> str:
 def test_a_chat_goes_on_where_one_of_two_engines_dies_in_a_reply_and_comes_back(
     engines: list[Engine], remote: OpenaiBackend, run: Run
 ) -> None:
-    chat = open_chat(remote, Box({}))
+    chat = open_chat(remote, FakeToolbox({}))
 
     async def die_in_a_reply() -> int:
         with pytest.raises(GenerationError):

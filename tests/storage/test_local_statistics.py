@@ -21,7 +21,7 @@ from rkllm_chat.core.messages import Tool
 from rkllm_chat.core.protocols import CallPosition, Consent, Continuation
 from rkllm_chat.storage.local_statistics import MAX_FIGURES, MAX_TOOLS, Measurements, ToolUsage
 from rkllm_chat.tui import slash_commands as commands
-from stage import GREEDY, Box, call_text, collect, collect_emitted
+from stage import GREEDY, FakeToolbox, call_text, collect, collect_emitted
 
 
 def test_a_figure_is_read_again(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def at_desk(folder: Path, person: Sailor | None, do: Callable[[App], Awaitable[N
 
     async def sit() -> None:
         async with open_app(settings, folder, person, words=language.load()) as app:
-            app.toolbox.toolbox = Box({"tide": tide, "storm": storm})
+            app.toolbox.toolbox = FakeToolbox({"tide": tide, "storm": storm})
             await collect(Turn(app.chat).run("how high?"))
             await do(app)
 

@@ -12,13 +12,13 @@ from rkllm_chat.config.settings import Generation, Settings
 from rkllm_chat.core import i18n as language
 from rkllm_chat.core.events import Event, Usage
 from rkllm_chat.core.messages import Message, Tool
-from stage import GREEDY, Box, collect
+from stage import GREEDY, FakeToolbox, collect
 
 LINES = ("What time is it in Tokyo?", "Thank you!")
 HELLO = [Message("system", "You are a helpful assistant."), Message("user", "Hello!")]
 
 
-def tools() -> Box:
+def tools() -> FakeToolbox:
     async def get_time(place: str) -> str:
         return f"It is 20:26 on Friday, 20 November 2026 in {place} (Asia/Tokyo, UTC+09:00)."
 
@@ -31,7 +31,7 @@ def tools() -> Box:
         "get_time": {"type": "object", "properties": {"place": text}, "required": ["place"]},
         "calculate": {"type": "object", "properties": {"expression": text}, "required": ["expression"]},
     }
-    return Box({"get_time": get_time, "calculate": calculate}, schemas=schemas)
+    return FakeToolbox({"get_time": get_time, "calculate": calculate}, schemas=schemas)
 
 
 def chat_with(backend: Backend, **settings: Any) -> Conversation:
