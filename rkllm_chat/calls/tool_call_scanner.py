@@ -31,6 +31,7 @@ class ToolCallScanner:
     and `Thought` events joined):
 
     - `Text` and `Thought`: what the model says and thinks, without markers and control tokens.
+    - `TextWasThought`: the text so far was a thought, of which the model marked only the end.
     - `CallFound`: a complete call. `call.name` and `call.arguments` are what the model wrote; the arguments are not
       validated. `call.repairs` names what was damaged but had one meaning.
     - `CallUnreadable`: a call that is damaged, cut off or ambiguous, with the reason. It must not be executed.

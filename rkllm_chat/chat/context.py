@@ -14,6 +14,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
+from ..backends import find_engine_of
 from ..backends.base import PromptRenderer, PromptReplacer, ThinkingSwitch
 from ..calls.described_calls import find_named_tools, find_refused_tools, is_refusal
 from ..calls.formats import FORMATS
@@ -165,11 +166,14 @@ def make_reply_scanner(chat: Conversation) -> Scanner:
 def may_begin_in_thought(chat: Conversation) -> bool:
     """Return whether a reply may begin inside a thought that nothing marks, as services send it that do not split it.
 
-    That holds for a family whose template opens the thought, until a reply of the conversation has none.
+    That holds for a family whose template opens the thought, until a reply of the conversation has none. Other engines
+    begin the reply with the opening.
     """
+    if not chat.backend.family.starts_in_thought or chat.settings.thinking == "off":
+        return False
     replies = (message.text for message in chat.history if message.role == "assistant")
-    may_think = chat.backend.family.starts_in_thought and chat.settings.thinking != "off"
-    return may_think and all(any(end in reply for end in THINK_TAGS.values()) for reply in replies)
+    have_thoughts = all(any(end in reply for end in THINK_TAGS.values()) for reply in replies)
+    return have_thoughts and find_engine_of(chat.settings).is_service
 
 
 @contextmanager

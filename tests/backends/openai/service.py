@@ -362,6 +362,7 @@ MODES: dict[str, Mode] = {
     "thoughts": streamed(
         send(delta(role="assistant"), delta(reasoning_content="Let me "), delta(reasoning_content="see.")), "Yes.", end
     ),
+    "only the end of a thought": streamed("It says 3.", "\n</think>\n", "It is 3.", end),
     "progress": report_progress,
     "half read": report_half,
     "slow": streamed(wait_for_test, REPLY, end),

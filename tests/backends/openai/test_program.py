@@ -22,6 +22,16 @@ def test_the_first_reason_of_a_service_for_the_end_counts(start: Start, program:
     assert (result["text"], result["reason"]) == (REPLY, "length")
 
 
+def test_text_that_turns_out_to_be_a_thought_is_not_shown_as_the_answer_before(
+    start: Start, program: Callable[..., Any]
+) -> None:
+    service = start(mode="only the end of a thought", names=["deepseek-r1-distill-qwen-1.5b"])
+    done = program("-p", "Hi", "--model", service.url, "--no-servers", "--output-format", "stream-json")
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    said = {kind: "".join(event["text"] for event in events if event["type"] == kind) for kind in ("thought", "text")}
+    assert {kind: text.strip() for kind, text in said.items()} == {"thought": "It says 3.", "text": "It is 3."}
+
+
 @pytest.mark.slow
 def test_a_talk_at_the_terminal_continues_with_another_service(
     start: Start, open_screen: Callable[..., Screen]
