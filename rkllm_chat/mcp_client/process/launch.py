@@ -37,7 +37,7 @@ def plan_start(server: ServerConfig, roots: Sequence[str] = ()) -> StartPlan:
         if not os.path.isdir(root):
             text = f'Server "{server.name}": there is no folder {root}.'
             raise ConnectError(text, "Correct its roots.", server=server.name, phase="start")
-    start = StartPlan(find_command(server), find_working_folder(server), make_environment(os.environ, server.env))
+    start = StartPlan(find_command(server), find_server_folder(server), make_environment(os.environ, server.env))
     if os.path.isabs(os.path.expanduser(server.command)):  # npx starts the node beside it by its name
         folders = start.environment.get("PATH", os.defpath)
         start.environment["PATH"] = f"{folders}{os.pathsep}{os.path.dirname(os.path.expanduser(server.command))}"
@@ -104,7 +104,7 @@ def _explain_missing(command: str) -> str:
     return "is not executable" if is_file else "cannot be found"
 
 
-def find_working_folder(server: ServerConfig) -> str | None:
+def find_server_folder(server: ServerConfig) -> str | None:
     """Return the working folder; None for the current one. Raises ConnectError if it does not exist."""
     cwd = os.path.expanduser(server.cwd) if server.cwd else None
     if cwd and not os.path.isdir(cwd):

@@ -26,7 +26,7 @@ from ...config.servers import ServerConfig
 from ...core.errors import ConnectError
 from ...core.programs import describe_exit
 from ..process.denials import Denial, find_denial, find_fatal_denial, find_unopened
-from ..process.launch import find_command, find_working_folder, plan_start
+from ..process.launch import find_command, find_server_folder, plan_start
 from ..process.process_tree import GRACE_S, ServerProcess
 from ..process.start import StartPlan
 from ..process.system_calls import join_new_keyring
@@ -50,7 +50,7 @@ class StdioTransport(Transport):
     def __init__(self, server: ServerConfig, log: Path) -> None:
         super().__init__(server, log)
         self.kind = "stdio"
-        find_command(server), find_working_folder(server)
+        find_command(server), find_server_folder(server)
         self._unwritten = bytearray()
         self._is_started = False
         self._written = self._received = 0
