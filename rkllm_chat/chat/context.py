@@ -38,8 +38,8 @@ from .result_budget import ResultBudget, make_result_budget
 from .tool_selection import find_signatures, select_catalogue, select_tool_lines, select_tool_signatures
 from .value_rules import may_write
 
-_MAX_REFUSED = 3
-"""How many likely tools a reply that refuses may be made to call."""
+_MAX_LIKELY = 3
+"""How many likely tools a model may be made to call that names none."""
 PromptForm = Literal["chat", "call", "answer", "flat"]
 """What the model is to do: continue, write a call in place of its last reply, answer without calls, or answer from the
 question and the results alone."""
@@ -94,11 +94,26 @@ def find_meant_tools(chat: Conversation, reply: str) -> tuple[list[Tool], bool]:
         sure = find_sure_tool(index, question, counts) if is_forced else None
         meant = find_refused_tools(reply, question, shown, is_forced) or ([sure] if sure else [])
         if is_forced and not meant and is_refusal(reply):
-            meant = rank_tools(index, question, counts)[:_MAX_REFUSED]
+            meant = rank_tools(index, question, counts)[:_MAX_LIKELY]
         meant = [tool for tool in meant if not may_write(tool)]
-    can_force = chat.backend.supports_grammar and chat.settings.constrained
-    is_possible = not chat.backend.native_tools and (can_force or _name_tools(chat, meant))
+    is_possible = not chat.backend.native_tools and (_can_force(chat) or _name_tools(chat, meant))
     return (meant, bool(named)) if is_possible else ([], False)
+
+
+def find_tools_for_rest(chat: Conversation) -> list[Tool]:
+    """Return the tools that may look up what a question names and nobody has looked up.
+
+    All where a grammar holds the call; an engine that can only be asked is asked for a likely one.
+    """
+    if _can_force(chat):
+        return [*chat.toolbox.tools]
+    question, index = chat.history[find_last_turn(chat.history)].text, ToolIndex(chat.toolbox.tools)
+    likely = rank_tools(index, question, chat.tool_usage.counts)[:_MAX_LIKELY]
+    return likely if _name_tools(chat, likely) else []
+
+
+def _can_force(chat: Conversation) -> bool:
+    return chat.backend.supports_grammar and chat.settings.constrained
 
 
 def write_call(chat: Conversation, name: str, arguments: Mapping[str, Any]) -> str:
@@ -245,7 +260,7 @@ def build_grammar(
         return chat.reply_grammar
     if form in ("answer", "flat"):
         return forbid_calls(chat.call_format, chat.backend.family.accepted_formats)
-    if not (chat.backend.supports_grammar and chat.settings.constrained):
+    if not _can_force(chat):
         return None
     tools = forced_tools if form == "call" else make_call_toolbox(chat).tools
     grammar = build_call_grammar(tools, chat.call_format, chat.profile.writes_unmarked)

@@ -36,6 +36,7 @@ from .context import (
     count_tokens,
     estimate_question_tokens,
     find_meant_tools,
+    find_tools_for_rest,
     list_answer_forms,
     make_reply_scanner,
     may_begin_in_thought,
@@ -196,7 +197,7 @@ class Turn:
         accepted = await calls.offer(described, must_ask=False) if is_first else None
         meant, is_named = find_meant_tools(chat, reply.shown_text) if is_first and not accepted else ([], False)
         if left_over := self._rules.find_left_over():
-            meant = [*chat.toolbox.tools]
+            meant = find_tools_for_rest(chat)
         if meant and (call := await self._requests.force_call(meant, emit)):
             accepted = await calls.offer([call], must_ask=False, by_question=is_first and not is_named, names=left_over)
             if is_named and not (accepted or described):

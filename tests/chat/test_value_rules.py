@@ -370,6 +370,8 @@ def test_what_the_question_names_and_nobody_looked_up_is_looked_up() -> None:
     for again in (first, "The wifi has 98.6."):
         chat, toolbox = open_office([first, again, second, "Both have 98.6."])
         assert read(take_turn(chat, question)).text == "Both have 98.6." and len(toolbox.called) == 2
+        asked = backend_of(chat).prompts[2][-1].text
+        assert asked.endswith(" now.") and "read_note" in asked and asked.count(" or ") == 2  # three of nine tools
     chat, toolbox = open_office([first, first, other, "It has 98.6."])
     assert read(take_turn(chat, question)).text == "It has 98.6." and len(toolbox.called) == 1
     # an engine without a grammar may answer in words once more, which nobody reads to the end
