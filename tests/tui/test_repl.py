@@ -84,6 +84,16 @@ def test_a_message_on_the_command_line_begins_the_chat(
     screen.wait_for_prompt()
 
 
+def test_a_narrow_status_has_context_activity_and_speed_and_no_name(open_chat: OpenChat) -> None:
+    screen = open_chat("", {"text": "I think that", "wait": True}, size=(40, 20))
+    screen.type("Hello\r")
+    screen.wait_until(
+        lambda: bool(re.fullmatch(r"ask · ctx \d+% · [⠋⠙⠴⠦] 3( tokens)? · [\d.,]+ tok/s", screen.lines()[-1])),
+        "context, activity and speed",
+    )
+    screen.say("\x1b", "[Stopped]")
+
+
 def test_something_moves_while_nothing_comes_and_while_a_reply_is_written(open_chat: OpenChat) -> None:
     screen = open_chat("--no-servers", {"text": "", "wait": True}, {"text": "I think that", "wait": True})
 
