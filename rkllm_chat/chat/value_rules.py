@@ -68,6 +68,7 @@ _PLACEHOLDER = re.compile(
     re.IGNORECASE,
 )
 """What models write into an argument that is not given."""
+_NAME = re.compile(r"[^\W\d_]+(?:[\s/.-][^\W\d_]+)*")
 _CODE = re.compile(r"[A-Z]{2,5}|[A-Z][A-Za-z_]+(?:/[A-Z][A-Za-z_]+)+|.{1,3}")
 """A code, an abbreviation, or a time zone: the translation of a name in the question."""
 _READING_VERBS = """
@@ -160,13 +161,23 @@ class ValueRules:
         return _list_missing(tool, arguments, self._evidence.known)
 
     def list_made_up(self, tool: Tool, arguments: Mapping[str, Any]) -> tuple[str, ...]:
-        """Return the arguments from nowhere of a call; who is asked about it is told."""
-        return tuple(_list_unsupported(tool, arguments, self._evidence.known)) if self.hold_for(tool) else ()
+        """Return the arguments from nowhere of a call; who is asked about it is told. A name may be a translation."""
+        if not self.hold_for(tool):
+            return ()
+        evidence = self._evidence
+        may_translate = CJK_RUN.search(evidence.question.text) is not None
+        return tuple(
+            name
+            for name in _list_unsupported(tool, arguments, evidence.known)
+            if not (may_translate and _NAME.fullmatch(str(arguments[name])))
+        )
 
     def list_dispensable(self, tool: Tool, arguments: Mapping[str, Any]) -> tuple[str, ...]:
         """Return the optional arguments from nowhere of a call that only reads."""
+        if may_write(tool) or not self.hold_for(tool):
+            return ()
         required = required_of(tool.schema)
-        made_up = () if may_write(tool) else self.list_made_up(tool, arguments)
+        made_up = _list_unsupported(tool, arguments, self._evidence.known)
         return tuple(name for name in made_up if name not in required)
 
     def support(

@@ -171,6 +171,21 @@ def test_a_change_with_a_value_from_nowhere_is_asked_about_although_it_is_allowe
     assert [name for name, _ in toolbox.called] == ["add_event"]
 
 
+def test_who_is_asked_is_told_which_values_nobody_has_said() -> None:
+    told: list[tuple[str, ...]] = []
+
+    async def approve(_tool: Tool, _arguments: Mapping[str, Any], position: CallPosition) -> Consent:
+        told.append(position.made_up)
+        return "no"
+
+    budget = call_text("add_event", title="Budget review", date="2026-12-02", time="09:30")
+    paris = call_text("add_event", title="Paris", date="2026-12-02", time="09:30")
+    for question, call in (("Add Budget review at 9:30.", budget), ("添加巴黎，9:30。", paris)):
+        chat, _ = open_office([call, "No."], approve)
+        take_turn(chat, question)
+    assert told == [("date",), ("date",)]
+
+
 def test_with_approve_all_the_calls_run_as_they_come() -> None:
     made_up = call_text("add_event", title="Meeting with John", date="2023-04-15", time="14:00")
     chat, toolbox = open_office([made_up, call_text("read_note", title="other"), "Done."], policy=Policy("all"))
