@@ -59,7 +59,11 @@ def build_prompt(
     if form == "call":
         shown = [message for message in shown if message.reply_kind != "discarded"]
         if shown and not chat.backend.supports_grammar:
-            shown[-1] = replace(shown[-1], call_request=_name_tools(chat, forced_tools))
+            request = _name_tools(chat, forced_tools)
+            if shown[-1].role == "user":
+                shown[-1] = replace(shown[-1], call_request=request)
+            elif request:  # behind results, whose message has none
+                shown.append(Message("user", request))
     words, system, kinds = chat.prompt_words, chat.settings.system, chat.backend.media_kinds
     answer_words = partial(load_answer_words, chat)
     if form == "flat":
