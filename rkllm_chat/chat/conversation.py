@@ -123,6 +123,7 @@ class Conversation:
         session_allowed: Patterns of tools that run without approval until the chat ends.
         store_allowed: Stores a pattern that is always allowed in this folder.
         reply_grammar: Grammar of whole replies, for an engine that supports it; None for that of tool calls.
+        answers_json: The answer is to be one JSON value, which its schema judges and not its words.
     """
 
     backend: Backend
@@ -152,6 +153,7 @@ class Conversation:
     session_allowed: tuple[str, ...] = ()
     store_allowed: Callable[[str], None] = _store_nothing
     reply_grammar: CallGrammar | None = None
+    answers_json: bool = False
 
     def __post_init__(self) -> None:
         self.restore(self.history)

@@ -46,7 +46,7 @@ async def correct_answer(
         GenerationError: No answer was valid; `details` has the last one as `answer`.
     """
     grammar = build_reply_grammar(schema)
-    chat.reply_grammar = None if chat.toolbox.tools else grammar
+    chat.reply_grammar, chat.answers_json = None if chat.toolbox.tools else grammar, True
     parts: list[str] = []
     ends: list[TurnEnded] = []
 
@@ -78,7 +78,7 @@ async def correct_answer(
             correction = chat.prompt_words("prompt.json_correction", problem=problem)
             run_turn = partial(emit_all, Turn(chat).run(correction))
     finally:
-        chat.reply_grammar = None
+        chat.reply_grammar, chat.answers_json = None, False
     await emit(Text(answer))
     await emit(replace(ends[-1], usage=tuple(usage for end in ends for usage in end.usage)))
 

@@ -128,6 +128,8 @@ class ValueRules:
         Where that was not measured for the family, a short answer stands ("Yes.", "Done.").
         """
         evidence, tools = self._evidence, self._chat.toolbox.tools
+        if self._chat.answers_json:
+            return None
         if self._chat.profile.forces_calls and evidence.results and _is_foreign(reply, evidence.question):
             return ReplyDiscarded(reason="foreign")
         is_short = len(_WORD.findall(reply)) < _MIN_JUDGED_WORDS and not self._chat.profile.forces_calls
@@ -139,12 +141,13 @@ class ValueRules:
 
     def find_refused(self, reply: str) -> ReplyDiscarded | None:
         """Return why an answer is asked for without the tools: it apologizes, where that was measured."""
-        is_measured = self._chat.profile.forces_calls and self._chat.toolbox.tools
+        is_measured = self._chat.profile.forces_calls and self._chat.toolbox.tools and not self._chat.answers_json
         return ReplyDiscarded(reason="refused") if is_measured and is_apology(reply) else None
 
     def find_left_over(self) -> list[str]:
         """Return what the question names and nobody has looked up: the model is made to write a call with it."""
-        return self._evidence.left_over if self._are_on else []
+        is_prose = not self._chat.answers_json  # a request for JSON names much that nobody is to look up
+        return self._evidence.left_over if self._are_on and is_prose else []
 
     @property
     def _are_on(self) -> bool:
