@@ -25,6 +25,7 @@ from ..core.events import (
     Event,
     Notice,
     Reason,
+    ReplyDiscarded,
     Text,
     TurnEnded,
 )
@@ -33,6 +34,7 @@ from ..prompt.budget import MAX_TOKEN_LENGTH, find_last_turn
 from ..storage.session_records import End, TurnFinished
 from .context import (
     add_tool_signatures,
+    build_prompt,
     count_tokens,
     estimate_question_tokens,
     find_meant_tools,
@@ -249,12 +251,16 @@ class Turn:
         chat, thought_only = self._chat, False
         for form in list_answer_forms(chat, self._is_refused):
             reply = ReplyStream(make_reply_scanner(chat), may_be_thought=may_begin_in_thought(chat))
+            asked, is_echo = build_prompt(chat, None, form)[-1].text, False
             with thinking_off(chat, self._requests.usages[-1].is_cut):
                 try:
                     await self._requests.send(reply, form, partial(_emit_unless_call, self._report_changes(emit)))
+                    is_echo = reply.has_text and asked.endswith(reply.shown_text.strip())
                 finally:
-                    self._requests.keep(reply, "forced" if reply.has_text else "discarded")
-            if reply.has_text:
+                    self._requests.keep(reply, "forced" if reply.has_text and not is_echo else "discarded")
+            if is_echo:
+                await emit(ReplyDiscarded(reason="echo"))
+            elif reply.has_text:
                 return reply.usage.end_reason
             thought_only = thought_only or reply.has_thought
         return await self._answer_with_result(emit, thought_only)

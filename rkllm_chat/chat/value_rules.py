@@ -36,6 +36,7 @@ REASONS: Mapping[str, str] = {
     "circular": "the tool answered already, and the call has nothing of the question that no call has used",
     "unrelated": "an answer behind results has no word and no number of them",
     "foreign": "an answer behind results is in English, and the question in Japanese or Chinese",
+    "echo": "an answer repeats what the model was asked",
     "refused": "an answer without a call apologizes, which models do because tools are listed",
     "unasked": "behind a result: the call may change something, and the question does not ask for that",
 }

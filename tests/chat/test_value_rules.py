@@ -441,6 +441,16 @@ def test_an_answer_in_another_script_than_the_question_is_asked_for_once_more_wh
         assert backend_of(chat).prompts[-1][-1].text.endswith("この結果をもとに、質問に一文で答えてください。")
 
 
+def test_an_answer_that_repeats_the_request_is_none() -> None:
+    echo = "質問に一文で答えてください。"
+    for last in ("98.6 度。", echo):
+        chat, _ = open_office([NOTE, NOTE, echo, last], prompt_profile="qwen2.5")
+        events = take_turn(chat, "wifiを読んで。")
+        assert ReplyDiscarded(reason="echo") in events
+        text = read(events).text
+        assert text == last if last != echo else text.endswith("\nread_note of wifi: 98.6")
+
+
 def test_what_called_no_tool_is_answered_as_without_tools_where_that_was_measured() -> None:
     unknown = call_text("get_memo", country="Portugal")  # like get_memory, so the model may correct it once
     chat, _ = open_office(["Hello!", unknown, unknown, "Lisbon."], prompt_profile="qwen2.5")
