@@ -11,7 +11,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import fields, replace
 from itertools import islice
 from pathlib import Path
@@ -255,12 +255,13 @@ def plan_entry(text: str, path: Path, root: str, name: str, entry: Mapping[str, 
     document = load_document(text, str(path), build_object)
     servers = document.get(root, {}) if isinstance(document, dict) else None
     if isinstance(servers, dict):
-        whole = text if root in document else add_json_member(text, (), root, {})
-        new = set_json_member(whole, (root, name), entry)
-        expected = {**document, root: {**servers, name: entry}}
-        is_whole = list_comments(new) == list_comments(text)
-        if is_whole and load_document(new, str(path), build_object) == expected:
-            return servers.get(name), new
+        with suppress(ConfigError, ValueError):  # JSON5, such as names without quotes, is read but not edited
+            whole = text if root in document else add_json_member(text, (), root, {})
+            new = set_json_member(whole, (root, name), entry)
+            expected = {**document, root: {**servers, name: entry}}
+            is_whole = list_comments(new) == list_comments(text)
+            if is_whole and load_document(new, str(path), build_object) == expected:
+                return servers.get(name), new
     text = f'{path}: an entry "{name}" cannot be written into it without losing something, such as a comment.'
     raise ConfigError(text, f"Write it by hand: {json.dumps({name: entry}, ensure_ascii=False)}", path=str(path))
 

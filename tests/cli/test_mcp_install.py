@@ -87,7 +87,9 @@ UNTOUCHED = {
     "a comment in the entry": ('{"mcpServers": {"board": {"command": "x" /* why */}}}', "such as a comment"),
     "no object of servers": ('{"mcpServers": []}', "cannot be written into it"),
     "no object": ("[]", "cannot be written into it"),
-    "no JSON": ("{mcpServers: {}}", "not valid JSON"),
+    "no JSON": ("{mcpServers: {}", "not valid JSON"),
+    "a name without quotes": ("{mcpServers: {}}", "cannot be written into it"),
+    "a server's name without quotes": ('{"mcpServers": {a: {"command": "x"}}}', "cannot be written into it"),
     "a repeated key": ('{"mcpServers": {}, "mcpServers": {}}', "occurs twice"),
 }
 
