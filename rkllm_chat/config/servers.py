@@ -602,7 +602,11 @@ def find_server(name: str, servers: Iterable[ServerConfig], skipped: Iterable[Sk
 def _explain_missing_board(entries: Iterable[ServerConfig | SkippedServer]) -> str:
     """Return why the bundled server is not used, and how to get it back."""
     # the path of a folder's file, which the user may have declared his own, is relative
-    owners = {one.origin: one.source for one in entries if one.source[:1] == "/" or one.origin is Origin.COMMAND_LINE}
+    owners = {
+        entry.origin: entry.source
+        for entry in entries
+        if entry.source[:1] == "/" or entry.origin is Origin.COMMAND_LINE
+    }
     own = owners.get(Origin.COMMAND_LINE) or owners.get(Origin.USER)
     why = f"The servers in {own} replace the bundled one." if own else "Here are only servers of configuration files."
     only = f" --config {own}" if Origin.COMMAND_LINE in owners else ""

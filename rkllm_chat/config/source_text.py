@@ -69,7 +69,7 @@ def _quote(match: re.Match[str]) -> str:
     if match["comment"]:
         return " "
     if match["text"]:
-        body = re.sub(r"\\.|\"", lambda one: {"\\'": "'", '"': '\\"'}.get(one[0], one[0]), match[0][1:-1])
+        body = re.sub(r"\\.|\"", lambda escape: {"\\'": "'", '"': '\\"'}.get(escape[0], escape[0]), match[0][1:-1])
         return f'"{body}"'
     return match[0]
 

@@ -234,7 +234,7 @@ class MCPClient:
     async def remove_server(self, name: str) -> None:
         """Close a server and forget it. Raises MCPException if there is none of that name."""
         self.toolbox.is_connected(name)
-        await self._open_toolbox().apply_config(one for one in self._list_configs() if one.name != name)
+        await self._open_toolbox().apply_config(config for config in self._list_configs() if config.name != name)
 
     async def reload(self, servers: Servers) -> list[str]:
         """Change to another configuration, such as the same file after an edit; what is as before keeps running.
@@ -267,10 +267,10 @@ class MCPClient:
         left_out = {name: ServerHealth(False, error, 0.0, "", 0) for name, error in self.toolbox.left_out.items()}
         return left_out | {
             name: ServerHealth(
-                life.is_open, life.error, life.latency_s, life.protocol_version, len(one.advertised.tools)
+                life.is_open, life.error, life.latency_s, life.protocol_version, len(connection.advertised.tools)
             )
-            for name, one in self.toolbox.connections.items()
-            for life in [one.lifecycle]
+            for name, connection in self.toolbox.connections.items()
+            for life in [connection.lifecycle]
         }
 
     @property

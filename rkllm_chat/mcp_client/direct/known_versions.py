@@ -29,7 +29,7 @@ def is_stateless(server: ServerConfig) -> bool:
 def note_stateless(server: ServerConfig, is_known: bool) -> None:
     """Remember that a server has no handshake, or forget it."""
     identity, known = _identify(server), _read()
-    others = [one for one in known if one != identity]
+    others = [checksum for checksum in known if checksum != identity]
     noted = [*others, identity][-_MAX_SERVERS:] if is_known else others
     if noted == known:
         return
@@ -48,7 +48,7 @@ def _read() -> list[str]:
         known = json.loads(read_private(_find_file(), _MAX_BYTES))
     except (OSError, ValueError, RecursionError):
         return []
-    return [one for one in known if isinstance(one, str)] if isinstance(known, list) else []
+    return [checksum for checksum in known if isinstance(checksum, str)] if isinstance(known, list) else []
 
 
 def _identify(server: ServerConfig) -> str:
