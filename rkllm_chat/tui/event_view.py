@@ -181,6 +181,7 @@ class EventView:
 
     def print_notice(self, text: str, level: NoticeLevel = "info") -> None:
         """Print a line of the program, wrapped, in the style of its level."""
+        self.release_result()
         style = self.theme.style_of(Notice(text, level))
         self._screen.print_lines([paint(line, style) for line in wrap_text(sanitize_line(text), self._screen.width)])
 
@@ -217,7 +218,7 @@ class EventView:
             shown = self.calls.shorten_result(result, width, event.is_asked)
             rows = [self.dim(row) for row in shown.rows]
             below = [*drawn, *format_user_text(event.result, self._words)]
-            if shown.is_whole and not below and not event.is_asked:
+            if shown.is_whole and not (below or event.is_asked or self.calls.has_running):
                 self._held = _HeldResult(_unify_blanks(result.text), rows)
                 return lines
             return [*lines, *rows, *below]
@@ -236,7 +237,7 @@ class EventView:
         if self._held:
             self._held.answer += text
             if not self._held.may_repeat:
-                self._release_result()
+                self.release_result()
         self._answer.resize(self._width)
         self._emit(self._answer.feed(text))
 
@@ -261,7 +262,7 @@ class EventView:
         else:
             self._screen.print_lines(marked)
 
-    def _release_result(self) -> None:
+    def release_result(self) -> None:
         """Print a result that was held back, if there is one, with the answer below it."""
         held, self._held = self._held, None
         self._screen.print_lines(held.lines if held else [])
@@ -275,7 +276,7 @@ class EventView:
         if self._answer:
             self._emit(self._answer.close())
             self._answer = None
-        self._release_result()
+        self.release_result()
 
     def _close_thoughts(self) -> None:
         if self._thinking_since is None:

@@ -314,6 +314,7 @@ class InteractiveFrontend(TerminalFrontend):
         """
         layout = self.screen.layout
         async with self._questioning:
+            self.live.release_result()
             if self._status_source.settings.bell:
                 self.screen.write_raw("\a")
             phrases = _BEFORE_KEY.split(escape_line_visibly(question))

@@ -75,7 +75,7 @@ class Screen:
         self._running = asyncio.create_task(self._app.run_async(handle_sigint=True))
         self._running.add_done_callback(lambda _: self.close_input())
         await self._drawn.wait()
-        self.keys.is_typed_ahead = False
+        self._take_typed_ahead()
         redrawing = asyncio.create_task(self._redraw_periodically())
         self._running.add_done_callback(lambda _: redrawing.cancel())
         return self
@@ -146,6 +146,16 @@ class Screen:
             if self.layout.open_lines() or (self.keys.stop and not self.line.question):
                 self.refresh()
 
+    def _take_typed_ahead(self) -> None:
+        """Handle the keys that were typed before the terminal was raw: each Enter sends a line."""
+        self.keys.is_typed_ahead = True
+        try:
+            with set_app(self._app):
+                self._app.key_processor.feed_multiple(self._read_typed_ahead())
+                self._app.key_processor.process_keys()
+        finally:
+            self.keys.is_typed_ahead = False
+
     def _read_typed_ahead(self) -> list[KeyPress]:
         """Return the keys that were typed before the terminal was raw.
 
@@ -214,13 +224,7 @@ class Screen:
                 record_interrupted()
             # to a new line, if the cursor is not at the start of one
             self.write_raw(" " * self.width + "\r\x1b[K")
-        self.keys.is_typed_ahead = True
-        try:
-            with set_app(self._app):
-                self._app.key_processor.feed_multiple(self._read_typed_ahead())
-                self._app.key_processor.process_keys()
-        finally:
-            self.keys.is_typed_ahead = False
+        self._take_typed_ahead()
         return code
 
     @asynccontextmanager

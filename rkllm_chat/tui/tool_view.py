@@ -53,6 +53,11 @@ class ToolCallView:
         self._running: list[_RunningCall] = []
         self._folded: deque[ToolResult] = deque(maxlen=_MAX_FOLDED)
 
+    @property
+    def has_running(self) -> bool:
+        """Whether any call runs."""
+        return bool(self._running)
+
     def start(self, event: ToolStarted) -> None:
         """Add a running call."""
         self._running.append(_RunningCall(event, find_change(event.tool, event.call.arguments, Path())))

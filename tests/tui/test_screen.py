@@ -163,7 +163,8 @@ def test_lines_typed_before_the_screen_is_drawn_are_sent(
 ) -> None:
     screen = open_screen("--model", script("First.", "Second."), "--no-servers")
     screen.wait_until_hushed()
-    screen.say("one\rtwo\r", "◆ Second.")
+    screen.type("one\r")
+    screen.say("two\r", "◆ Second.")
     shown = [line for line in screen.lines() if line[:1] in ">◆"]
     assert shown[:4] == ["> one", "◆ First.", "> two", "◆ Second."]
 
