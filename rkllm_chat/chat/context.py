@@ -133,19 +133,17 @@ def _name_tools(chat: Conversation, tools: Sequence[Tool]) -> str:
     return chat.prompt_words("prompt.call_now", names=" or ".join(names))
 
 
-def list_answer_forms(chat: Conversation, is_refused: bool = False) -> list[PromptForm]:
+def list_answer_forms(chat: Conversation) -> list[PromptForm]:
     """Return how an answer without calls is asked for, in the order in which it is tried.
 
     A prompt of its own comes first only where the engine can return to the conversation: otherwise one answer makes the
-    next turn evaluate everything again (on the NPU 491 of 495 tokens, measured; behind a growing prompt 17).
-
-    Args:
-        chat: The conversation.
-        is_refused: The model has refused, as it would again as long as the prompt lists tools.
+    next turn evaluate everything again (on the NPU 491 of 495 tokens, measured; behind a growing prompt 17). Without a
+    result it comes first there too: as long as the prompt lists tools, the model announces or refuses again.
     """
-    backend = chat.backend
+    backend, turn = chat.backend, chat.history[find_last_turn(chat.history) :]
+    has_results = any(message.result and message.result.server for message in turn)
     loses_conversation = isinstance(backend, PromptReplacer) and backend.loses_conversation
-    is_flat_first = chat.profile.answers_flat and (is_refused or not loses_conversation)
+    is_flat_first = chat.profile.answers_flat and not (has_results and loses_conversation)
     return ["flat", "answer"] if is_flat_first else ["answer", "flat"]
 
 

@@ -67,7 +67,6 @@ class Turn:
         self._requests = ReplyRequests(chat)
         self._unrun = ""  # the calls of the last reply that did not run
         self._answered_by: AnsweredBy = "model"
-        self._is_refused = False  # the model refused in words, before any result
 
     async def run(self, user_input: str | Sequence[Message]) -> AsyncGenerator[Event, None]:
         """Append what the user says, generate replies and run their calls until the model has answered.
@@ -214,9 +213,8 @@ class Turn:
         """Return whether a reply refuses in words what the model may do well without the tools, and say so."""
         is_first = not (reply.described or has_result(self._chat))
         if refused := self._rules.find_refused(reply.shown_text) if is_first else None:
-            self._is_refused = True
             await emit(refused)
-        return self._is_refused
+        return refused is not None
 
     def _must_answer(self, reply: ReplyStream) -> bool:
         """Return whether an empty reply is no end: after calls, and in a chat also before, unless it has no token left.
@@ -249,7 +247,7 @@ class Turn:
         """Generate an answer in a mode in which calls are impossible; without one, the last result is the answer."""
         self._answered_by = "forced"
         chat, thought_only = self._chat, False
-        for form in list_answer_forms(chat, self._is_refused):
+        for form in list_answer_forms(chat):
             reply = ReplyStream(make_reply_scanner(chat), may_be_thought=may_begin_in_thought(chat))
             asked, is_echo = build_prompt(chat, None, form)[-1].text, False
             with thinking_off(chat, self._requests.usages[-1].is_cut):

@@ -453,11 +453,15 @@ def test_an_answer_that_repeats_the_request_is_none() -> None:
 
 def test_what_called_no_tool_is_answered_as_without_tools_where_that_was_measured() -> None:
     unknown = call_text("get_memo", country="Portugal")  # like get_memory, so the model may correct it once
-    chat, _ = open_office(["Hello!", unknown, unknown, "Lisbon."], prompt_profile="qwen2.5")
-    take_turn(chat, "Hi.")
-    assert read(take_turn(chat, "What is the capital of Portugal?")).text == "Lisbon."
-    said = ["Hi.", "Hello!", "What is the capital of Portugal?"]
-    assert [message.text for message in backend_of(chat).prompts[-1][1:]] == said
+    needless = call_text("find_contact", name="Portugal")
+    for replies, loses_conversation in (([unknown, unknown], False), ([unknown, unknown], True), ([needless], True)):
+        chat, _ = open_office(["Hello!", *replies, "Lisbon."], prompt_profile="qwen2.5")
+        engine: Any = chat.backend
+        engine.loses_conversation = loses_conversation  # as one on the NPU does
+        take_turn(chat, "Hi.")
+        assert read(take_turn(chat, "What is the capital of Portugal?")).text == "Lisbon."
+        said = ["Hi.", "Hello!", "What is the capital of Portugal?"]
+        assert [message.text for message in backend_of(chat).prompts[-1][1:]] == said
 
 
 THOUGHTS = {  # of the families that think, with what they write before an answer behind it
