@@ -457,7 +457,7 @@ def _find_reason(tool: Tool, arguments: Mapping[str, Any], evidence: _Evidence, 
 
 
 def _is_spoken_of(tool: Tool, arguments: Mapping[str, Any], evidence: _Evidence) -> bool:
-    """Return whether a question is about what a tool is for: it shares a word or a synonym, or a number with the call.
+    """Return whether a question is about what a tool is for: it shares a word, a synonym, a number or a file with it.
 
     So it is if the turn before called the tool, or if the question is in a language that has no synonyms here. "Who
     wrote Hamlet?" called `get_npu`, "Hi, I'm Mira and I live in Lyon" `get_time`.
@@ -467,7 +467,9 @@ def _is_spoken_of(tool: Tool, arguments: Mapping[str, Any], evidence: _Evidence)
         return True
     if not set(extract_terms(_describe(tool))).isdisjoint(extract_terms(question.original)):
         return True
-    return any(map(question.has, _NUMBER.findall(" ".join(map(str, _leaves(arguments))))))
+    values = [str(value) for value in _leaves(arguments)]
+    places = [value for value in values if " " not in value and not value.isalpha()]  # files, addresses
+    return any(map(question.has, [*places, *_NUMBER.findall(" ".join(values))]))
 
 
 def _describe(tool: Tool) -> str:

@@ -338,10 +338,11 @@ def test_a_call_without_values_is_about_something_that_was_spoken_of(question: s
         ("Find the contact Mira.", ["find_contact"]),
         ("Wer ist Mira?", ["find_contact"]),  # there are no synonyms in this language
         ("And who is number 987?", ["find_contact"]),
+        ("And who is it? They are in mira.vcf.", ["find_contact"]),
     ],
 )
 def test_a_first_call_is_of_a_tool_for_what_the_question_speaks_of(question: str, called: list[str]) -> None:
-    value = next(name for name in ("Mira", "杭州", "987", "name") if name in question)
+    value = next(name for name in ("Mira", "mira.vcf", "杭州", "987", "name") if name in question)
     chat, toolbox = open_office([call_text("find_contact", name=value), "It is 98.6."], prompt_profile="qwen2.5")
     events = take_turn(chat, question)
     assert [name for name, _ in toolbox.called] == called and read(events).text == "It is 98.6."
