@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from catalogued import catalogue_at, lines_of
 from rkllm_chat.core.messages import Message, Tool
@@ -16,8 +17,12 @@ PROMPT_SHA256 = "d5d64251dd886261130e45388fb2617e69f53ff1b351db8cdd915e0833c9738
 
 @cache
 def board_tools() -> tuple[Tool, ...]:
-    """The tools of the board server as it lists them."""
-    listed = asyncio.run(build_server(Path()).list_tools())
+    """The tools of the board server as it lists them on a board, with that of the NPU."""
+    with TemporaryDirectory() as root:
+        load = Path(root, "proc/rknpu/load")
+        load.parent.mkdir(parents=True)
+        load.write_text("NPU load:  Core0:  0%,\n", encoding="ascii")
+        listed = asyncio.run(build_server(Path(), Path(root)).list_tools())
     return tuple(Tool(tool.name, tool.description or "", tool.input_schema, "board") for tool in listed)
 
 

@@ -352,7 +352,8 @@ class _Evidence:
         if not self.results or len(self.question.original) > _MAX_QUESTION_LENGTH:
             return []
         refused = (str(value) for result in self.refused for value in _leaves(result.arguments))
-        told = _Source("\n".join([self.used.text, *refused, *(result.text for result in self.results)]))
+        called = (f"{result.tool}\n{result.text}" for result in self.results)
+        told = _Source("\n".join([self.used.text, *refused, *called]))
         names = (next(filter(None, match.groups()), match[0]) for match in _NAMED.finditer(self.question.original))
         return [name for name in names if not (told.has(name) or _is_katakana_word(name))]
 

@@ -1,6 +1,6 @@
 """PROFILES: how each model family is asked, in one row: the prompt belongs to the model.
 
-A row is chosen by measurement with real models, not by reading templates; docs/small-models.md has the figures. The row
+A row is chosen by measurement with real models, not by reading templates; docs/small-models-figures.md has the figures. The row
 of the model that ships is the text that it was trained on.
 """
 

@@ -85,8 +85,9 @@ def board(shipped_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
         "root/proc/meminfo": "MemTotal: 7812500 kB\nMemAvailable: 4882812 kB\n",
         "root/proc/loadavg": "1.25 0.98 0.64 1/300 4242\n",
         "root/proc/uptime": "356460.00 1.0\n",
+        "root/proc/rknpu/load": "NPU load:  Core0:  0%,\n",  # the model was trained with the tool that reads it
     }
-    (folder / "root/proc").mkdir(parents=True)
+    (folder / "root/proc/rknpu").mkdir(parents=True)
     for name, text in files.items():
         (folder / name).write_text(text, encoding="utf-8")
     code = (

@@ -33,7 +33,6 @@ def test_a_turn_with_a_question_is_in_the_language_of_the_locale(locale: str, op
     assert shown == [
         words("question.call", server="harbour", tool="get_tide"),
         '  harbour = "Husum"',
-        f"  {words('question.made_up', names='harbour')}",
         f"{words('question.run', tool='get_tide')} y",
         f'{words("terminal.completed", tool="get_tide")} harbour="Husum"',
         "  The tide at Husum is 2.4 metres and rising.",
