@@ -1,7 +1,7 @@
 """PROFILES: how each model family is asked, in one row: the prompt belongs to the model.
 
-A row is chosen by measurement with real models, not by reading templates; docs/small-models-figures.md has the figures. The row
-of the model that ships is the text that it was trained on.
+A row is chosen by measurement with real models, not by reading templates; docs/small-models-figures.md has the figures.
+The row of the model that ships is the text that it was trained on.
 """
 
 from __future__ import annotations
