@@ -148,7 +148,7 @@ async def test_tool_with_progress(context: Context) -> str:
 async def test_sampling(prompt: str, context: Context) -> str:
     """Asks the client's model."""
     message = SamplingMessage(role="user", content=TextContent(type="text", text=prompt))
-    answer = await context.session.create_message([message], max_tokens=100)
+    answer = await context.session.create_message([message], max_tokens=100, related_request_id=context.request_id)
     return f"LLM response: {getattr(answer.content, 'text', '')}"
 
 
@@ -166,7 +166,9 @@ async def test_elicitation(message: str, context: Context) -> str:
 
 
 async def fill_form(context: Context, properties: Mapping[str, Any]) -> str:
-    answer = await context.session.elicit_form("Please fill in", {"type": "object", "properties": dict(properties)})
+    form = {"type": "object", "properties": dict(properties)}
+    # in the stream of this request: the one that a client opens for other messages may come too late
+    answer = await context.session.elicit_form("Please fill in", form, context.request_id)
     return f"Elicitation completed: action={answer.action}, content={json.dumps(answer.content)}"
 
 
