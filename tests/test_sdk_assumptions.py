@@ -8,10 +8,9 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
-from contextvars import Context, ContextVar, copy_context
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import anyio
 import httpx2
@@ -19,22 +18,14 @@ import mcp.client.session
 import pytest
 from mcp import Client, MCPError
 from mcp.client.auth.utils import handle_token_response_scopes
-from mcp.client.extension import ClaimContext, ClientExtension, ResultClaim
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.server.mcpserver import MCPServer
-from mcp.shared.message import SessionMessage
 from mcp_types import (
     CONNECTION_CLOSED,
     INTERNAL_ERROR,
     REQUEST_TIMEOUT,
     CallToolResult,
-    JSONRPCNotification,
-    JSONRPCRequest,
-    JSONRPCResponse,
-    LoggingMessageNotificationParams,
-    Result,
-    methods,
 )
 from pydantic import ValidationError
 
@@ -71,47 +62,8 @@ def results(**changed: Any) -> Answer:
     return lambda message: usual.get(message["method"])
 
 
-class Wire:
-    """A transport in memory to a server that is a function; None leaves a request without an answer."""
-
-    def __init__(self, answer: Answer) -> None:
-        self.answer, self.methods = answer, list[str]()
-
-    async def __aenter__(self) -> tuple[Any, Any]:
-        self.to_client, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](10)
-        outgoing, from_client = anyio.create_memory_object_stream[SessionMessage](10)
-        self.work = asyncio.create_task(self.serve(from_client))
-        return incoming, outgoing
-
-    async def __aexit__(self, *_: object) -> None:
-        self.work.cancel()
-        await asyncio.wait([self.work])
-        self.to_client.close()
-
-    async def serve(self, from_client: Any) -> None:
-        async with from_client:
-            async for item in from_client:
-                self.methods.append(item.message.method)
-                if isinstance(item.message, JSONRPCRequest):
-                    result = self.answer({"method": item.message.method, "params": item.message.params})
-                    if result is not None:
-                        response = JSONRPCResponse(jsonrpc="2.0", id=item.message.id, result=result)
-                        await self.to_client.send(SessionMessage(response))
-
-
 def run(work: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(asyncio.wait_for(work, LIMIT_S))
-
-
-def on_wire(answer: Answer, then: Callable[[Client, Wire], Awaitable[T]], mode: str = MODERN, **options: Any) -> T:
-    """Open a client of the SDK to such a server, and do `then`."""
-
-    async def go() -> T:
-        wire = Wire(answer)
-        async with Client(wire, mode=mode, **options) as client:
-            return await then(client, wire)
-
-    return run(go())
 
 
 def respond(result: Message, message: Message) -> httpx2.Response:
@@ -148,15 +100,6 @@ def call_over_http(spoil: Callable[[Message], httpx2.Response], **options: Any) 
     return run(go())
 
 
-async def raised(call: Awaitable[object]) -> BaseException | None:
-    """The exception of a call, before the client wraps it into a group."""
-    try:
-        await call
-    except Exception as error:
-        return error
-    return None
-
-
 async def outcome(call: Awaitable[CallToolResult]) -> Any:
     """Text of the result, or code and message of the error."""
     try:
@@ -171,172 +114,6 @@ def events(*messages: Message, tail: bytes = b"") -> httpx2.Response:
     return httpx2.Response(200, headers={"content-type": EVENTS}, content=body + tail)
 
 
-# mcp_client/lifecycle.py: one owner task enters the client, and leaves it
-
-
-def test_a_client_cannot_be_left_by_another_task() -> None:
-    async def go() -> None:
-        client = Client(Wire(results()), mode=MODERN)
-        await asyncio.create_task(enter(client))
-        await client.__aexit__(None, None, None)
-
-    async def enter(client: Client) -> None:
-        await client.__aenter__()
-
-    with pytest.raises(RuntimeError, match="different task"):
-        run(go())
-
-
-# mcp_client/transports/sdk_streams.py, mcp_client/liveness.py
-
-
-def test_nothing_tells_that_an_idle_server_has_ended() -> None:
-    heard: list[object] = []
-
-    async def hear(message: object) -> None:
-        heard.append(message)
-
-    async def end(client: Client, wire: Wire) -> Any:
-        wire.to_client.close()
-        await anyio.wait_all_tasks_blocked()
-        return list(heard), await outcome(client.call_tool("act"))
-
-    assert on_wire(results(), end, message_handler=hear) == ([], (CONNECTION_CLOSED, "Connection closed"))
-
-
-def test_the_limit_of_the_first_request_is_read_when_it_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mcp.client.session, "DISCOVER_TIMEOUT_SECONDS", SHORT_S)
-
-    async def tell(client: Client, wire: Wire) -> Any:
-        return client.protocol_version, wire.methods[:2]
-
-    assert on_wire(results(), tell, mode="auto") == (LEGACY, ["server/discover", "initialize"])
-
-
-class StreamWithContext:
-    """A stream of messages that reports the context of their sender."""
-
-    def __init__(self, inner: Any, context: Context) -> None:
-        self.inner, self.last_context = inner, context
-
-    async def __aenter__(self) -> StreamWithContext:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self.inner.close()
-
-    async def __aiter__(self) -> AsyncIterator[Any]:
-        async for item in self.inner:
-            yield item
-
-
-def test_a_message_is_handled_in_the_context_that_its_stream_reports() -> None:
-    sender: ContextVar[str] = ContextVar("sender", default="")
-    context = copy_context()
-    context.run(sender.set, "the server")
-
-    class WireWithContext(Wire):
-        async def __aenter__(self) -> tuple[Any, Any]:
-            incoming, outgoing = await super().__aenter__()
-            return StreamWithContext(incoming, context), outgoing
-
-    async def go() -> str:
-        handled: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-
-        async def note_context(params: LoggingMessageNotificationParams) -> None:  # noqa: ARG001 - by the SDK's name
-            handled.set_result(sender.get())
-
-        wire = WireWithContext(results())
-        async with Client(wire, mode="legacy", logging_callback=note_context):
-            params = {"level": "info", "data": "x"}
-            logged = JSONRPCNotification(jsonrpc="2.0", method="notifications/message", params=params)
-            await wire.to_client.send(SessionMessage(logged))
-            return await handled
-
-    assert run(go()) == "the server"
-
-
-# mcp_client/error_messages.py: SDK_CODES
-
-
-def test_an_expired_limit_is_an_error_with_a_code_that_a_server_may_send_too() -> None:
-    async def call(client: Client, _wire: Wire) -> Any:
-        return await outcome(client.call_tool("act", read_timeout_seconds=SHORT_S))
-
-    code, _ = on_wire(results(tools_call=None), call)
-    assert code == REQUEST_TIMEOUT
-
-
-# mcp_client/repair_messages.py
-
-
-def test_one_invalid_tool_invalidates_the_whole_list() -> None:
-    def list_tools(*tools: Message) -> BaseException | None:
-        return on_wire(results(tools_list=list_page(*tools)), lambda client, _: raised(client.list_tools()))
-
-    assert isinstance(list_tools(tool_entry(), {"name": "bad"}), ValidationError)
-    assert list_tools(tool_entry()) is None
-
-
-def test_one_unknown_block_invalidates_the_whole_result() -> None:
-    content = [{"type": "text", "text": "fine"}, {"type": "hologram"}]
-    answer = results(tools_call={"content": content, "resultType": "complete"})
-    assert isinstance(on_wire(answer, lambda client, _: raised(client.call_tool("act"))), ValidationError)
-
-
-def test_a_page_is_validated_against_the_version_or_the_method_is_unknown_to_it() -> None:
-    page = list_page(tool_entry())
-    methods.validate_server_result("tools/list", MODERN, page)
-    with pytest.raises(ValidationError):
-        methods.validate_server_result("tools/list", MODERN, {"tools": [{"name": "bad"}]})
-    with pytest.raises(KeyError):
-        methods.validate_server_result("tools/nothing", MODERN, page)
-
-
-# mcp_client/connection.py, mcp_client/lifecycle.py, mcp_client/tasks.py
-
-
-def test_a_result_that_violates_the_output_schema_is_a_runtime_error() -> None:
-    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
-    wrong = {"content": [], "structuredContent": {"n": "x"}, "resultType": "complete"}
-    answer = results(tools_list=list_page(tool_entry(outputSchema=schema)), tools_call=wrong)
-    assert isinstance(on_wire(answer, lambda client, _: raised(client.call_tool("act"))), RuntimeError)
-
-
-class CallBecameTask(Result):
-    result_type: Literal["task"] = "task"
-
-
-class TaskStarted(Exception):  # noqa: N818 - not an error
-    pass
-
-
-async def raise_task_started(_result: CallBecameTask, _context: ClaimContext) -> CallToolResult:
-    raise TaskStarted
-
-
-class Tasks(ClientExtension):
-    identifier = "io.modelcontextprotocol/tasks"
-
-    def claims(self) -> Sequence[ResultClaim[Any]]:
-        return (ResultClaim(result_type="task", model=CallBecameTask, resolve=raise_task_started),)
-
-
-def test_an_exception_of_an_extension_leaves_the_call_as_it_is() -> None:
-    answer = results(tools_call={"resultType": "task"})
-    error = on_wire(answer, lambda client, _: raised(client.call_tool("act")), extensions=[Tasks()])
-    assert isinstance(error, TaskStarted)
-
-
-def test_an_exception_that_leaves_the_client_is_in_a_group() -> None:
-    async def fail(_client: Client, _wire: Wire) -> None:
-        raise TaskStarted
-
-    with pytest.raises(BaseException) as caught:
-        on_wire(results(), fail)
-    assert [type(error) for error in getattr(caught.value, "exceptions", ())] == [TaskStarted]
-
-
 # mcp_client/transports/http.py
 
 
@@ -347,23 +124,6 @@ def test_a_request_that_breaks_over_http_ends_the_task_that_entered_the_client()
     with pytest.raises(BaseException) as caught:
         call_over_http(refuse)
     assert "refused" in repr(caught.value)
-
-
-def test_a_message_is_posted_in_the_context_of_its_sender() -> None:
-    sender: ContextVar[str] = ContextVar("sender", default="")
-    seen: list[str] = []
-
-    async def answer(message: Message) -> httpx2.Response:
-        seen.append(sender.get())
-        return respond(results()(message) or {}, message)
-
-    async def go() -> None:
-        async with over_http(answer) as client:
-            sender.set("the call")
-            await client.call_tool("act")
-
-    run(go())
-    assert "the call" in seen
 
 
 def test_an_event_that_is_too_large_is_told_by_its_message_alone() -> None:

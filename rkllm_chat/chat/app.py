@@ -8,9 +8,8 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from ..backends.base import Backend, ThinkingSwitch
 from ..backends.shared.model_files import read_parameter_count
@@ -36,6 +35,7 @@ from ..core.protocols import (
 )
 from ..core.redact import Redactor
 from ..mcp_client.handlers import ClientHandlers
+from ..mcp_client.toolbox import Toolbox
 from ..storage import log_file as logfile
 from ..storage.local_statistics import Measurements, ToolUsage
 from ..storage.media import MediaStore
@@ -45,7 +45,6 @@ from .elicitation import Elicitation, LoginPrompt, UserPrompts
 from .event_stream import Emit
 from .instructions_budget import describe_cost, may_have_instructions
 from .model_loading import MEASUREMENTS_FILE, load_model, report_load
-from .no_servers import NoServers
 from .prefill import Prefiller, PrefillSpeed
 from .sampling import Sampler
 from .sandbox_access import SandboxAccess
@@ -54,9 +53,6 @@ from .server_events import MESSAGE_WAIT_S, SERVER_START_WAIT_S, ServerEvents, Se
 from .sessions import SessionManager
 from .skills import SkillLibrary
 from .tool_filter import FilteredToolbox
-
-if TYPE_CHECKING:
-    from ..mcp_client.toolbox import Toolbox
 
 
 class Frontend(UserPrompts, Protocol):
@@ -75,7 +71,7 @@ class App:
     """The open parts of the program; `open_app` opens and closes it.
 
     It is complete before the model and the servers are there: until then the backend is an `UnloadedBackend` and the
-    servers are `NoServers`, so that what asks for them later needs no callback that is set later.
+    toolbox has no servers, so that what asks for them later needs no callback that is set later.
 
     Attributes:
         configured: The settings of the files and the command line, without what was changed in the chat.
@@ -121,7 +117,7 @@ class App:
         self.notify: Notify = frontend.notify if frontend else self._add_notice
         self._first_load: asyncio.Future[None] | None = None
         self._is_open = False
-        self.servers: Toolbox | NoServers = NoServers()
+        self.servers = Toolbox(())
         self.sandbox_access = SandboxAccess(
             server_approval, frontend, self.notify, words, lambda: self.servers, lambda: self.settings.servers
         )
@@ -153,6 +149,7 @@ class App:
         )
         self._reported: dict[str, str] = {}
         self._handlers = self._make_handlers()
+        self._make_toolbox()
 
     def _make_handlers(self) -> ClientHandlers:
         """Return the handlers for requests of servers.
@@ -213,8 +210,6 @@ class App:
         self._first_load = asyncio.ensure_future(self._load(load_model(self.settings, self.state)))
         opening: list[Awaitable[None]] = [self._first_load]
         if self.settings.servers:
-            # takes nearly a second; in a thread, the keyboard stays responsive
-            await asyncio.to_thread(import_module, "..mcp_client.toolbox", __package__)
             toolbox = self._make_toolbox(self._accept(self.settings.servers))
             opening.append(toolbox.open(SERVER_START_WAIT_S if self.frontend else None))
         await asyncio.gather(*opening)
@@ -248,9 +243,7 @@ class App:
         return accepted
 
     def _make_toolbox(self, servers: Sequence[ServerConfig] = ()) -> Toolbox:
-        """Create the connections, not yet open. Only this method imports the MCP SDK."""
-        from ..mcp_client.toolbox import Toolbox
-
+        """Create the connections, not yet open."""
         toolbox = Toolbox(servers, self.state / "logs", self._handlers)
         toolbox.refused = list_refused(self.settings.servers, servers)
         self.servers = self.toolbox.toolbox = toolbox
@@ -271,13 +264,8 @@ class App:
         if agreed := await self.server_approval.ask_user(servers, self.frontend, self.words, allow):
             self.settings = replace(self.settings, policy=replace(self.settings.policy, allow=(*allow, *agreed)))
         accepted = self._accept(servers)
-        toolbox = self.servers
-        if isinstance(toolbox, NoServers):
-            if not accepted:
-                return []
-            toolbox = self._make_toolbox()
-        toolbox.refused = list_refused(servers, accepted)
-        return await toolbox.apply_config(accepted)
+        self.servers.refused = list_refused(servers, accepted)
+        return await self.servers.apply_config(accepted)
 
     async def reload(self) -> list[str]:
         """Load the configuration again.

@@ -27,7 +27,6 @@ from ..prompt.untrusted_text import choose_fence, neutralize, neutralize_line
 from ..storage.media import MAX_MEDIA_BYTES, describe_media, recognize_media_type
 from .context import compute_result_budget
 from .event_stream import Emit, emit_all
-from .no_servers import NoServers
 from .turn import Turn
 
 if TYPE_CHECKING:
@@ -239,7 +238,7 @@ async def find_owner(app: App, uri: str) -> tuple[Toolbox, str]:
     Raises:
         UsageError: No server lists it.
     """
-    if isinstance(app.servers, NoServers):
+    if not app.servers.connections:
         raise UsageError("No server is connected that could have the resource.", "/servers lists the servers.")
     for server, resource in await app.servers.list_resources():
         if str(resource.uri) == uri:

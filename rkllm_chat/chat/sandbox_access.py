@@ -15,7 +15,6 @@ from ..core.protocols import Notify
 from ..core.sanitize import escape_line_visibly
 from ..mcp_client.acceptance import may_start
 from .elicitation import UserPrompts
-from .no_servers import NoServers
 from .server_approval import ServerApproval
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ class SandboxAccess:
         user: UserPrompts | None,
         notify: Notify,
         words: Words,
-        get_toolbox: Callable[[], Toolbox | NoServers],
+        get_toolbox: Callable[[], Toolbox],
         get_servers: Callable[[], Sequence[ServerConfig]],
     ) -> None:
         self._approval, self._user, self._notify, self._words = approval, user, notify, words
@@ -134,7 +133,7 @@ class SandboxAccess:
         toolbox = self._get_toolbox()
         connection = toolbox.connections.get(name)
         sandbox = connection.sandbox if connection else None
-        if isinstance(toolbox, NoServers) or sandbox is None or sandbox.unavailable_reason:
+        if sandbox is None or sandbox.unavailable_reason:
             text = f'Server "{name}" does not run in a sandbox.'
             raise UsageError(text, "/mcp status shows what each server may do.")
         return toolbox

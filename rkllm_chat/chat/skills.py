@@ -24,7 +24,6 @@ from ..prompt.untrusted_text import neutralize_line
 
 if TYPE_CHECKING:
     from ..mcp_client.toolbox import Toolbox
-    from .no_servers import NoServers
 
 MAX_CATALOGUE_TOKENS = 200
 SKILL_TOOL_NAME = "read_skill"
@@ -43,9 +42,7 @@ class SkillLibrary:
         get_words: Returns the model-facing sentences.
     """
 
-    def __init__(
-        self, folder: Path, get_servers: Callable[[], Toolbox | NoServers], get_words: Callable[[], Words]
-    ) -> None:
+    def __init__(self, folder: Path, get_servers: Callable[[], Toolbox], get_words: Callable[[], Words]) -> None:
         self._folder, self._get_servers, self._get_words = folder, get_servers, get_words
         self._local: list[Skill] = []
         self.refresh()

@@ -40,7 +40,7 @@ def log_in(server: ServerConfig, is_forgotten: bool) -> int:
 
 async def _manage_login(server: ServerConfig, is_forgotten: bool) -> int:
     from ..mcp_client.handlers import ClientHandlers
-    from ..mcp_client.toolbox import Toolbox  # imports the SDK
+    from ..mcp_client.toolbox import Toolbox
 
     words = i18n.load()
     prompt = LoginPrompt(_UserWithBrowser(), words)

@@ -219,7 +219,7 @@ def _list_texts(session: ServerSession) -> dict[str, dict[str, Told]]:
         }
     with suppress(ProtocolError):
         if entries := session.list_skills():
-            from ..mcp_client.skills import describe_entries  # imports the SDK
+            from ..mcp_client.skills import describe_entries
 
             texts["skills"] = describe_entries(entries, session.server.name)
     return texts

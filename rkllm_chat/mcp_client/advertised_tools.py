@@ -6,34 +6,29 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import anyio
-from mcp import Client, MCPError
-from mcp_types import ToolAnnotations
-from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from ..config.project_trust import TrustStore, needs_acceptance
 from ..config.settings import ServerConfig
-from ..config.tool_pins import TextPins, ToolPins, extract_pinned_fields, extract_text
+from ..config.tool_pins import TextPins, ToolPins, extract_pinned_fields, extract_text, truncate_description
 from ..core.messages import Tool
 from ..core.skills import Skill
 from .error_messages import summarize_error
 from .handlers import ChangeKind
-from .protocol.faults import is_for_model
+from .protocol.faults import find_tool_fault, is_for_model
 from .protocol.limits import LIST_TIMEOUT_S, MAX_TOOLS
-from .protocol.paging import ListPages
 
 if TYPE_CHECKING:
     from ..config.tool_pins import Held, Told
-    from .server_record import ServerRecord
+    from .client import Client
 
 _REFRESH_INTERVAL_S = 2.0
+_MAX_NAME_CHARS = 256
 
 log = logging.getLogger(__name__)
-
-_FetchPage = Callable[[str | None], Awaitable[Any]]
 
 
 class AdvertisedTools:
@@ -91,7 +86,6 @@ class ToolListRefresher:
         skills: The skills that the server listed, those that are withheld included.
         has_resources: Whether the server had a resource or a resource template when it was last listed.
         latency_s: Time of the last list of tools.
-        record: What the server has said; None for one in this process.
     """
 
     def __init__(
@@ -103,20 +97,15 @@ class ToolListRefresher:
         self._list_skills = list_skills
         self.has_resources = False
         self.latency_s = 0.0
-        self.record: ServerRecord | None = None
         self.skills: list[Skill] = []
         self._tools, self._on_change = tools, on_change
         self._is_stale, self._listed_at = False, 0.0
         self._refreshing: asyncio.Task[None] | None = None
 
-    async def list(self, client: Client, fresh: bool = False) -> None:
-        """List the tools; `fresh` bypasses the SDK's cache."""
+    async def list(self, client: Client) -> None:
+        """List the tools."""
         self._listed_at = time.monotonic()
-        listing = await list_tools(client, self._tools.config, fresh)
-        if self.record:  # it has seen more: a conversation uses only some of very many tools
-            schemas = self.record.output_schemas
-            tools = [replace(tool, output_schema=schemas.get(tool.name)) for tool in listing.tools]
-            listing = replace(listing, tools=tools, descriptions=self.record.descriptions)
+        listing = await list_tools(client, self._tools.config)
         self.latency_s = time.monotonic() - self._listed_at
         is_withheld = self._tools.update(listing)
         self.has_resources = await has_resources(client)
@@ -146,7 +135,7 @@ class ToolListRefresher:
             await asyncio.sleep(max(0.0, self._listed_at + _REFRESH_INTERVAL_S - time.monotonic()))
             self._is_stale, before = False, self._tools.tools
             try:
-                await self.list(client, fresh=True)
+                await self.list(client)
             except Exception as error:
                 name = self._tools.config.name
                 log.warning("%s: its tools could not be listed again: %s", name, summarize_error(error))
@@ -162,37 +151,76 @@ class ToolListing:
         tools: Tools that can be called.
         task_only: Names of those that can only be called as tasks.
         hidden: Tools that cannot be called, with the reason, a key of the language table "hidden".
+        left_out: Those of them whose description is unusable.
         descriptions: What each tool declares about itself, including tools that the configuration excludes.
+        fault: Why the list is unusable, or "".
+        count: Number of tools in the list.
+        is_cut: Whether the server has more than was read.
     """
 
     tools: list[Tool]
     task_only: frozenset[str] = frozenset()
     hidden: Mapping[str, str] = field(default_factory=dict[str, str])
+    left_out: Mapping[str, str] = field(default_factory=dict[str, str])
     descriptions: Mapping[str, Told] = field(default_factory=dict[str, "Told"])
+    fault: str = ""
+    count: int = 0
+    is_cut: bool = False
 
 
-async def list_tools(client: Client, config: ServerConfig, fresh: bool = False) -> ToolListing:
-    """Return the tools of a server that the configuration allows; of several with one name, the first.
-
-    Args:
-        client: The open client.
-        config: The server's configuration.
-        fresh: Bypass the SDK's cache.
-    """
-    if client.server_capabilities.tools is None:
+async def list_tools(client: Client, config: ServerConfig) -> ToolListing:
+    """Return the tools of a server that the configuration allows; of several with one name, the first."""
+    if not client.declares("tools"):
         return ToolListing([])
-    mode: Literal["refresh", "use"] = "refresh" if fresh else "use"
-    entries, _ = await list_all_pages(lambda cursor: client.list_tools(cursor=cursor, cache_mode=mode), "tools")
-    known: dict[str, Any] = {}
-    for entry in entries[:MAX_TOOLS]:
-        known.setdefault(entry.name, entry)
+    listing = await client.list_all("tools/list", "tools")
+    known: dict[str, dict[str, Any]] = {}
+    told: dict[str, Told] = {}
+    left_out: dict[str, str] = {}
+    for number, entry in enumerate(listing.entries):
+        name = _read_text(entry, "name")
+        if not is_tool_name(name):
+            continue
+        if why := find_tool_fault(entry) or _note_headers(client, entry):
+            left_out[name] = why
+        elif name not in told:
+            told[name] = extract_pinned_fields(entry)
+            if number < MAX_TOOLS:
+                known[name] = entry
     offered = {name: entry for name, entry in known.items() if config.offers(name)}
     as_tasks = frozenset(name for name, entry in offered.items() if _needs_task(client, entry))
     hidden = {} if _can_run_tasks(client) else dict.fromkeys(sorted(as_tasks), "task")
-    hidden |= {name: "app" for name, entry in offered.items() if not is_for_model(entry.meta)}
-    tools = [_read_tool(entry, config) for name, entry in offered.items() if name not in hidden]
-    told = {name: extract_pinned_fields(entry.model_dump(by_alias=True)) for name, entry in known.items()}
-    return ToolListing(tools, as_tasks - hidden.keys(), hidden, told)
+    hidden |= {name: "app" for name, entry in offered.items() if not is_for_model(entry.get("_meta"))}
+    left_out = {name: why for name, why in left_out.items() if config.offers(name) and name not in known}
+    return ToolListing(
+        tools=[_read_tool(entry, config) for name, entry in offered.items() if name not in hidden],
+        task_only=as_tasks - hidden.keys(),
+        hidden={**hidden, **left_out},
+        left_out=left_out,
+        descriptions=told,
+        fault=listing.fault,
+        count=listing.total,
+        is_cut=listing.pages.is_cut,
+    )
+
+
+def _note_headers(client: Client, entry: Mapping[str, Any]) -> str:
+    """Have the arguments that a tool wants as HTTP headers sent so; return "malformed" if it may not be used.
+
+    That is so since MCP 2026-07-28 (transports), for every client and whatever the transport.
+    """
+    if not client.is_stateless or "x-mcp-header" not in str(entry["inputSchema"]):
+        return ""
+    from mcp.shared.inbound import find_invalid_x_mcp_header, x_mcp_header_map
+
+    if find_invalid_x_mcp_header(entry["inputSchema"]):
+        return "malformed"
+    client.header_arguments[entry["name"]] = x_mcp_header_map(entry["inputSchema"])
+    return ""
+
+
+def is_tool_name(name: str) -> bool:
+    """Tell whether a name can be shown and called."""
+    return 0 < len(name) <= _MAX_NAME_CHARS and name.isprintable()
 
 
 def describe_skill(skill: Skill) -> Told:
@@ -203,72 +231,59 @@ def describe_skill(skill: Skill) -> Told:
 
 async def has_resources(client: Client) -> bool:
     """Tell whether the server has any resource or template; many declare the capability and have none."""
-    if client.server_capabilities.resources is None:
+    if not client.declares("resources"):
         return False
     try:
         with anyio.fail_after(LIST_TIMEOUT_S):
-            if (await client.list_resources()).resources:
+            if (await client.request("resources/list")).get("resources"):
                 return True
-            return bool((await client.list_resource_templates()).resource_templates)
+            return bool((await client.request("resources/templates/list")).get("resourceTemplates"))
     except Exception as error:
         log.info("its resources cannot be listed: %s", error)
         return False
 
 
-def _read_tool(entry: Any, config: ServerConfig) -> Tool:
-    hints = entry.annotations or ToolAnnotations()
-    read_only = bool(hints.read_only_hint) and not hints.destructive_hint  # of contradictory hints, the riskier
+def _read_tool(entry: Mapping[str, Any], config: ServerConfig) -> Tool:
+    hints = _read_object(entry, "annotations")
+    destructive = hints.get("destructiveHint")
+    read_only = hints.get("readOnlyHint") is True and not destructive  # of contradictory hints, the riskier
+    title = _read_text(entry, "title") or _read_text(hints, "title")
     return Tool(
-        name=entry.name,
-        description=entry.description or entry.title or "",
-        schema=entry.input_schema,
+        name=entry["name"],
+        description=truncate_description(_read_text(entry, "description")) or _read_text(entry, "title"),
+        schema=entry["inputSchema"],
         server=config.name,
         read_only=read_only,
-        idempotent=bool(hints.idempotent_hint),
+        idempotent=hints.get("idempotentHint") is True,
         trusted=config.trust == "trusted",
-        destructive=not read_only and hints.destructive_hint is not False,
-        open_world=hints.open_world_hint is not False,
-        title=entry.title or hints.title or "",
-        output_schema=entry.output_schema,
+        destructive=not read_only and destructive is not False,
+        open_world=hints.get("openWorldHint") is not False,
+        title=title,
+        output_schema=entry.get("outputSchema"),
         of_folder=needs_acceptance(config),
     )
 
 
-def _needs_task(client: Client, entry: Any) -> bool:
+def _read_text(entry: Mapping[str, Any], key: str) -> str:
+    """Return a text of an entry; "" if it is something else."""
+    value = entry.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def _read_object(entry: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    value = entry.get(key)
+    return value if isinstance(value, Mapping) else {}
+
+
+def _needs_task(client: Client, entry: Mapping[str, Any]) -> bool:
     """Tell whether a tool can only be called as a task (MCP 2025-11-25).
 
     Servers of later versions create tasks themselves.
     """
-    execution = getattr(entry, "execution", None)
-    is_old = client.protocol_version not in MODERN_PROTOCOL_VERSIONS
-    return is_old and getattr(execution, "task_support", None) == "required"
+    return not client.is_stateless and _read_object(entry, "execution").get("taskSupport") == "required"
 
 
 def _can_run_tasks(client: Client) -> bool:
     """Tell whether a server of MCP 2025-11-25 accepts calls as tasks; required before sending one."""
-    tasks = client.server_capabilities.tasks
-    return bool(tasks and tasks.requests and tasks.requests.tools and tasks.requests.tools.call is not None)
-
-
-async def list_all_pages(fetch: _FetchPage, key: str) -> tuple[list[Any], bool]:
-    """Return the entries of all pages, see `ListPages`, and whether there are more.
-
-    Args:
-        fetch: Requests the page of a cursor.
-        key: Attribute of a page that has its entries.
-
-    Raises:
-        TimeoutError: All pages together took longer than 10 seconds.
-    """
-    entries: list[Any] = []
-    pages = ListPages()
-    with anyio.fail_after(LIST_TIMEOUT_S):
-        while not pages.is_complete:
-            try:
-                page = await fetch(pages.cursor)
-            except MCPError:
-                if pages.end_at_empty_cursor():
-                    break
-                raise
-            entries += pages.add(getattr(page, key), page.next_cursor)
-    return entries, pages.is_cut
+    tasks = _read_object(client.capabilities, "tasks")
+    return _read_object(_read_object(tasks, "requests"), "tools").get("call") is not None

@@ -6,19 +6,15 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import Any, TypeVar
-
-from mcp import Client, MCPError
-from mcp_types import URL_ELICITATION_REQUIRED, CallToolResult
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..config.servers import ServerConfig
 from ..config.tool_pins import quarantine_error
 from ..core.errors import ConnectError, ProtocolError, TimeLimitError, ValidationError
 from ..core.messages import Tool
-from ..core.sanitize import shorten_line
 from .advertised_tools import AdvertisedTools
 from .call_log import log_fault
-from .client_callbacks import ask_to_visit_urls
+from .client import Client
 from .error_messages import translate_call_error
 from .handlers import ClientHandlers
 from .lifecycle import ServerLifecycle
@@ -29,8 +25,15 @@ from .protocol.faults import SessionLostError, make_output_error
 from .protocol.framing import find_surrogate_key
 from .protocol.limits import LIST_TIMEOUT_S
 from .protocol.output_check import NO_STRUCTURED_CONTENT, explain_output_mismatch
-from .tasks import LegacyTask, ModernTask, ServerTask, TaskHandle, TaskStarted, start_task
+from .server_requests import ask_to_visit_urls
+from .tasks import LegacyTask, ModernTask, ServerTask, State, read_state, start_task
+from .transports.driver import AnswerError
 
+if TYPE_CHECKING:
+    from mcp_types import CallToolResult
+
+_URL_ELICITATION_REQUIRED = -32042
+_HEADER_MISMATCH = -32020
 Result = TypeVar("Result")
 SendRequest = Callable[[Client], Awaitable[Result]]
 
@@ -74,7 +77,25 @@ class Connection:
         expected: Tool | None = None,
         limit_s: float | None = None,
     ) -> CallToolResult:
-        """Call a tool and return its result. Raises ChatError.
+        """Call a tool and return its result as an object of the SDK's types; see `call_raw`."""
+        raw = await self.call_raw(name, arguments, on_progress, expected, limit_s)
+        from .sdk_types import read_result  # 0.2 s
+
+        try:
+            result: CallToolResult = read_result(self.config.name, "CallToolResult", raw)
+        except ProtocolError as error:
+            raise log_fault(error, self.lifecycle.handlers.secrets) from error
+        return result
+
+    async def call_raw(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        on_progress: OnProgress,
+        expected: Tool | None = None,
+        limit_s: float | None = None,
+    ) -> dict[str, Any]:
+        """Call a tool and return its result as the server wrote it. Raises ChatError.
 
         The deadline is counted from the last progress notification. If the server dies
         during the call, an idempotent or read-only tool is called again; any other may already have had its effect and
@@ -89,7 +110,7 @@ class Connection:
         """
         if (key := find_surrogate_key(arguments)) is not None:
             raise self._key_error(name, key)
-        deadline = CallDeadline(limit_s or self.config.get_timeout_s(name), self.lifecycle.login.deadlines)
+        deadline = CallDeadline(limit_s or self.config.get_timeout_s(name), self.lifecycle.deadlines)
         reporters = self.lifecycle.reporters
         with self.lifecycle.use.track(), closing(ProgressReporter(on_progress, deadline, reporters)) as reporter:
             outcome = await self._start_call(name, arguments, expected, deadline, reporter)
@@ -97,18 +118,18 @@ class Connection:
             self._check_output(name, result)
             return result
 
-    def _check_output(self, name: str, result: CallToolResult) -> None:
+    def _check_output(self, name: str, result: Mapping[str, Any]) -> None:
         """Check a result against the output schema of its tool, and report one without structured content, once.
 
         Raises:
             ProtocolError: The structured content does not match.
         """
         tool = next((tool for tool in self.advertised.tools if tool.name == name), None)
-        if tool is None or result.is_error or not isinstance(tool.output_schema, Mapping):
+        if tool is None or result.get("isError") or not isinstance(tool.output_schema, Mapping):
             return
-        if "structured_content" not in result.model_fields_set:
+        if "structuredContent" not in result:
             self.lifecycle.report_output_fault(name, NO_STRUCTURED_CONTENT)
-        elif reason := explain_output_mismatch(tool.output_schema, result.structured_content):
+        elif reason := explain_output_mismatch(tool.output_schema, result["structuredContent"]):
             raise log_fault(make_output_error(self.config.name, reason), self.lifecycle.handlers.secrets)
 
     async def _start_call(
@@ -118,24 +139,27 @@ class Connection:
         expected: Tool | None,
         deadline: CallDeadline,
         reporter: ProgressReporter,
-    ) -> CallToolResult | ServerTask:
+    ) -> dict[str, Any] | ServerTask:
         """Send the call; return its result, or the task that it became."""
         expected = expected or next((tool for tool in self.advertised.tools if tool.name == name), None)
         repeat = expected is not None and (expected.idempotent or expected.read_only)
 
-        async def send_once(client: Client) -> CallToolResult | ServerTask:
+        async def send_once(client: Client) -> dict[str, Any] | ServerTask:
             deadline.extend()  # time spent before this point is not the tool's
             with deadline.enforce():
                 return await self._send_call(client, name, arguments, deadline, reporter)
 
-        async def send(client: Client) -> CallToolResult | ServerTask:
+        async def send(client: Client) -> dict[str, Any] | ServerTask:
             self._check_unchanged(name, expected)
             try:
                 return await send_once(client)
-            except MCPError as error:
-                if error.code != URL_ELICITATION_REQUIRED:
+            except AnswerError as error:
+                if error.code == _URL_ELICITATION_REQUIRED:
+                    await ask_to_visit_urls(self.config.name, self.lifecycle.handlers, error)
+                elif error.code == _HEADER_MISMATCH and client.is_stateless:  # its list of tools is out of date
+                    await self.lifecycle.list_again(client)
+                else:
                     raise
-                await ask_to_visit_urls(self.config.name, self.lifecycle.handlers, error)
             return await send_once(client)
 
         return await self.request(send, deadline.limit_s, repeat)
@@ -147,24 +171,22 @@ class Connection:
         arguments: Mapping[str, Any],
         deadline: CallDeadline,
         reporter: ProgressReporter,
-    ) -> CallToolResult | ServerTask:
+    ) -> dict[str, Any] | ServerTask:
         if name in self.advertised.task_only:
-            task = await start_task(client, name, arguments, deadline.max_s, {"progress_token": reporter.token})
+            task = await start_task(client, name, arguments, deadline.max_s, reporter.token)
             return self._make_task(LegacyTask, name, task, deadline, reporter)
-        try:
-            return await client.call_tool(name, dict(arguments), deadline.max_s, reporter.handle_progress)
-        except RuntimeError as error:
-            # the SDK's own check of output schemas (mcp 2.3.0), which it does for servers in this process alone
-            raise make_output_error(self.config.name, shorten_line(str(error))) from error
-        except TaskStarted as started:
-            return self._make_task(ModernTask, name, started.task, deadline, reporter)
+        params = {"name": name, "arguments": dict(arguments)}
+        result = await client.request("tools/call", params, deadline.max_s, reporter.handle_progress)
+        if result.get("resultType") == "task":
+            return self._make_task(ModernTask, name, read_state(result), deadline, reporter)
+        return result
 
     def _make_task(
-        self, kind: type[ServerTask], name: str, handle: TaskHandle, deadline: CallDeadline, reporter: ProgressReporter
+        self, kind: type[ServerTask], name: str, state: State, deadline: CallDeadline, reporter: ProgressReporter
     ) -> ServerTask:
-        return kind(self.config.name, name, handle, self.request, reporter.handle_progress, deadline.max_s)
+        return kind(self.config.name, name, state, self.request, reporter.handle_progress, deadline.max_s)
 
-    async def _wait_for_task(self, task: ServerTask, deadline: CallDeadline) -> CallToolResult:
+    async def _wait_for_task(self, task: ServerTask, deadline: CallDeadline) -> dict[str, Any]:
         """Return the result of a task; cancel the task at the server if the wait ends early."""
         try:
             with deadline.enforce():
@@ -201,7 +223,7 @@ class Connection:
             return await send(client)
         except asyncio.CancelledError:
             raise
-        except BaseException as error:  # the SDK raises exception groups of any content
+        except Exception as error:
             failure = translate_call_error(self.config.name, error, limit_s, self.lifecycle.transport)
             failure = log_fault(failure, self.lifecycle.handlers.secrets)
             if isinstance(failure, SessionLostError) and self.lifecycle.transport:

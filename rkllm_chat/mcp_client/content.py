@@ -15,23 +15,19 @@ from base64 import b64decode
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, TypeVar
-
-from mcp_types import (
-    AudioContent,
-    BlobResourceContents,
-    CallToolResult,
-    EmbeddedResource,
-    ImageContent,
-    ReadResourceResult,
-    Resource,
-    ResourceLink,
-    ResourceTemplate,
-    TextContent,
-    TextResourceContents,
-)
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..core.messages import Attachment, Tool
+
+if TYPE_CHECKING:
+    from mcp_types import (
+        BlobResourceContents,
+        CallToolResult,
+        ReadResourceResult,
+        Resource,
+        ResourceTemplate,
+        TextResourceContents,
+    )
 
 Item = TypeVar("Item")
 
@@ -100,17 +96,17 @@ def read_binary_blocks(blocks: Iterable[Any]) -> list[BinaryContent]:
 def _find_binary(blocks: Iterable[Any], *, user_only: bool = False) -> Iterator[BinaryContent]:
     position = -1
     for block in blocks:
-        part = block.resource if isinstance(block, EmbeddedResource) else block
-        is_contents = isinstance(part, TextResourceContents | BlobResourceContents)
+        part = block.resource if _type_of(block) == "resource" else block
+        is_contents = not _type_of(part)
         position += 1 + len(_read_contents(part) if is_contents else block_to_text(block))
-        encoded = part.blob if isinstance(part, BlobResourceContents) else getattr(part, "data", "")
-        if not isinstance(part, BlobResourceContents | ImageContent | AudioContent):
+        encoded = getattr(part, "blob", None) if is_contents else getattr(part, "data", None)
+        if encoded is None:
             continue
         try:
             data = b64decode(encoded, validate=True)
         except (binascii.Error, ValueError):  # its placeholder says all that can be said
             continue
-        name = str(part.uri) if isinstance(part, BlobResourceContents) else ""
+        name = str(part.uri) if is_contents else ""
         yield BinaryContent(data, part.mime_type or "", name, position, user_only)
 
 
@@ -156,6 +152,11 @@ def _priority_of(item: Any) -> float:
     return _USUAL_PRIORITY if annotations is None or annotations.priority is None else annotations.priority
 
 
+def _type_of(block: Any) -> str:
+    """Return the type of a content block; "" for the contents of a resource."""
+    return str(getattr(block, "type", ""))
+
+
 def resource_to_text(result: ReadResourceResult) -> str:
     """Return the contents of a resource as text."""
     return "\n".join(_read_contents(part) for part in result.contents) or "(no content)"
@@ -163,20 +164,21 @@ def resource_to_text(result: ReadResourceResult) -> str:
 
 def block_to_text(block: Any) -> str:
     """Return one content block as text."""
-    if isinstance(block, TextContent):
+    kind = _type_of(block)
+    if kind == "text":
         return _replace_base64(block.text)
-    if isinstance(block, ResourceLink):
+    if kind == "resource_link":
         size = None if block.size is None else f"{block.size} bytes"
         parts = [f"resource {block.uri}", block.title or block.name, block.mime_type, size]
         return f"[{', '.join(' '.join(part.split()) for part in parts if part)}]"
-    if isinstance(block, EmbeddedResource):
+    if kind == "resource":
         return _read_contents(block.resource)
     return _data_placeholder(getattr(block, "mime_type", None) or type(block).__name__, getattr(block, "data", ""))
 
 
 def read_embedded_text(block: Any) -> Attachment | None:
     """Return the text of an embedded resource with its URI and type; None for other content and for binary data."""
-    if not isinstance(block, EmbeddedResource) or not isinstance(block.resource, TextResourceContents):
+    if _type_of(block) != "resource" or not hasattr(block.resource, "text"):
         return None
     text = _read_contents(block.resource)
     kind = block.resource.mime_type or "text/plain"
@@ -184,7 +186,7 @@ def read_embedded_text(block: Any) -> Attachment | None:
 
 
 def _read_contents(part: TextResourceContents | BlobResourceContents) -> str:
-    if isinstance(part, TextResourceContents):
+    if hasattr(part, "text"):
         return _replace_base64(part.text)
     return _data_placeholder(", ".join(filter(None, [f"resource {part.uri}", part.mime_type])), part.blob)
 

@@ -1,4 +1,4 @@
-"""Translate failures of the SDK and of servers into `ChatError`, with the server's name and its last stderr lines."""
+"""Translate failures of requests and of servers into `ChatError`, with the server's name and its last stderr lines."""
 
 from __future__ import annotations
 
@@ -7,26 +7,18 @@ import os
 import ssl
 from typing import TYPE_CHECKING
 
-import pydantic
-from mcp import MCPError
-from mcp_types import CONNECTION_CLOSED, REQUEST_TIMEOUT
-
 from ..core.errors import ChatError, ConnectError, ProtocolError, TimeLimitError
 from ..core.sanitize import shorten_line
 from .process.end_hints import explain_end
 from .protocol.faults import UNUSABLE, SessionLostError, hint_for_status, make_answer_error, quote_stderr
 from .protocol.http_answer import SESSION_LOST
-from .server_record import SentByServer
+from .transports.driver import AnswerError, ConnectionEndedError
 
 if TYPE_CHECKING:
     from .transports.base import Transport
 
 LOGIN_REFUSED = "rkllm_chat: login refused"
 """The `data` of an error response that stands for the error of the login, see `transports.http_client`."""
-
-
-class ServerEndedError(Exception):
-    """The connection to an open server has ended."""
 
 
 def translate_call_error(name: str, error: BaseException, limit_s: float, transport: Transport | None) -> ChatError:
@@ -41,17 +33,17 @@ def translate_call_error(name: str, error: BaseException, limit_s: float, transp
     leaf = _find_login_error(first_leaf(error), transport)
     if isinstance(leaf, ChatError):
         return leaf
-    if isinstance(leaf, MCPError) and leaf.error.data == SESSION_LOST:
+    if isinstance(leaf, AnswerError) and leaf.data == SESSION_LOST:
         return SessionLostError(f'Server "{name}" has lost the session.', server=name)
-    if is_timeout(leaf):
+    if isinstance(leaf, TimeoutError):
         text = f'Server "{name}" did not answer within {limit_s:g} s.'
         return TimeLimitError(text, "Raise its timeout_s.", server=name, phase="call")
-    if _is_gone(leaf):
+    if isinstance(leaf, ConnectionEndedError):
         text = f'The connection to server "{name}" ended{_describe_exit(transport)}.{_quote_stderr(transport)}'
         return _make_ended_error(text, name, transport)
-    if isinstance(leaf, MCPError):
+    if isinstance(leaf, AnswerError):
         message = transport.secrets.redact_all(str(leaf)) if transport else str(leaf)
-        answer = {"code": leaf.code, "message": message, "data": UNUSABLE if leaf.error.data == UNUSABLE else None}
+        answer = {"code": leaf.code, "message": message, "data": UNUSABLE if leaf.data == UNUSABLE else None}
         return make_answer_error(name, answer, describe_problem(transport), _status_hint(transport))
     return ProtocolError(f'Server "{name}" violated the protocol: {summarize_error(leaf, transport)}', server=name)
 
@@ -62,10 +54,10 @@ def translate_start_error(name: str, error: BaseException, limit_s: float, trans
     if isinstance(leaf, ChatError):
         return leaf
     stderr = _quote_stderr(transport)
-    if isinstance(leaf, asyncio.CancelledError) or is_timeout(leaf):
+    if isinstance(leaf, asyncio.CancelledError | TimeoutError):
         text = f'Server "{name}" did not start within {limit_s:g} s{describe_problem(transport)}.{stderr}'
         return TimeLimitError(text, "Raise its connect_s.", server=name, phase="start")
-    if _is_gone(leaf):
+    if isinstance(leaf, ConnectionEndedError):
         text = f'Server "{name}" ended before it answered{_describe_exit(transport)}.{stderr}'
         return _make_ended_error(text, name, transport)
     text = f'Server "{name}" cannot be opened{describe_problem(transport)}: {summarize_error(leaf, transport)}.{stderr}'
@@ -75,22 +67,8 @@ def translate_start_error(name: str, error: BaseException, limit_s: float, trans
 def _find_login_error(error: BaseException, transport: Transport | None) -> BaseException:
     """Return the login's own error if it failed the request, else `error`."""
     login = transport.login if transport else None
-    is_refusal = isinstance(error, MCPError) and error.error.data == LOGIN_REFUSED
+    is_refusal = isinstance(error, AnswerError) and error.data == LOGIN_REFUSED
     return login.error if login and login.error and is_refusal else error
-
-
-def _is_gone(error: BaseException) -> bool:
-    """Tell whether the connection ended."""
-    return isinstance(error, ServerEndedError) or _is_from_sdk(error, CONNECTION_CLOSED)
-
-
-def is_timeout(error: BaseException) -> bool:
-    """Tell whether a deadline expired, ours or the SDK's."""
-    return isinstance(error, TimeoutError) or _is_from_sdk(error, REQUEST_TIMEOUT)
-
-
-def _is_from_sdk(error: BaseException, code: int) -> bool:
-    return isinstance(error, MCPError) and error.code == code and not isinstance(error.error.data, SentByServer)
 
 
 def _describe_exit(transport: Transport | None) -> str:
@@ -143,12 +121,8 @@ def describe_connect_error(error: BaseException) -> str:
 
 
 def summarize_error(error: BaseException, transport: Transport | None = None) -> str:
-    """Return an exception as one line; for a failed validation, the location and the message."""
-    if isinstance(error, pydantic.ValidationError):
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"][-2:])
-        return shorten_line(f"{place}: {first['msg']}")
+    """Return an exception as one line."""
     text = str(error).strip() or type(error).__name__
     if transport:
         text = transport.secrets.redact_all(text)  # before truncation: half a secret would not be recognized
-    return shorten_line(text if isinstance(error, MCPError) else text.splitlines()[0])
+    return shorten_line(text if isinstance(error, AnswerError) else text.splitlines()[0])

@@ -61,6 +61,23 @@ class ChangeKind(Enum):
     """The content of a subscribed resource."""
 
 
+OnChange = Callable[[ChangeKind, str], None]
+"""Called with what changed, and the URI of a resource whose content changed, else ""."""
+_CHANGES = {
+    "notifications/tools/list_changed": ChangeKind.TOOLS,
+    "notifications/resources/list_changed": ChangeKind.RESOURCES,
+    "notifications/prompts/list_changed": ChangeKind.PROMPTS,
+    "notifications/resources/updated": ChangeKind.RESOURCE_CONTENT,
+}
+
+
+def identify_change(method: str, params: Mapping[str, Any]) -> tuple[ChangeKind, str] | None:
+    """Return what a notification says has changed, with its URI; None if it says nothing."""
+    kind, uri = _CHANGES.get(method), params.get("uri", "")
+    is_named = isinstance(uri, str) and (uri or kind is not ChangeKind.RESOURCE_CONTENT)
+    return (kind, uri if kind is ChangeKind.RESOURCE_CONTENT else "") if kind and is_named else None
+
+
 @dataclass(frozen=True)
 class ServerChange:
     """A change at a server.

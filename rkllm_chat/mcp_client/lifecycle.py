@@ -1,8 +1,7 @@
 """Start, watch, stop and restart one MCP server.
 
-An SDK client must be left by the task that entered it, otherwise it raises RuntimeError or hangs (mcp 2.3.0). Therefore
-one owner task enters the client, waits, and leaves it, and all requests go through that client. Every wait has a limit
-because the SDK has none. `lifecycle_state` decides what may happen next; this module does it.
+One owner task opens the connection, waits, and closes it, and all requests go through its client. Every wait has a
+limit. `lifecycle_state` decides what may happen next; this module does it.
 """
 
 from __future__ import annotations
@@ -11,43 +10,44 @@ import asyncio
 import contextlib
 import logging
 import math
+import threading
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mcp import Client
-from mcp_types import Implementation, ServerCapabilities
-from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-
+from ..config.secrets import add_server_secrets
 from ..config.settings import ServerConfig
 from ..config.tool_pins import INSTRUCTIONS, extract_text
 from ..core.errors import ChatError, ConnectError
 from ..core.skills import Skill
-from ..core.version import __version__
-from .advertised_tools import AdvertisedTools, ToolListRefresher
-from .auth.login import Login
+from .advertised_tools import AdvertisedTools, ToolListing, ToolListRefresher
 from .call_log import log_fault, log_start, log_stop
-from .client_callbacks import ClientCallbacks
-from .error_messages import ServerEndedError, summarize_error, translate_call_error, translate_start_error
+from .client import Client
+from .error_messages import summarize_error, translate_call_error, translate_start_error
 from .handlers import ChangeKind, ClientHandlers, ServerChange, ignore
 from .lifecycle_state import LifecycleState, ServerState
 from .liveness import Use, is_alive, wait_until_idle, wait_until_silent
 from .progress import ProgressReporter
 from .protocol.limits import MAX_TOOLS
 from .protocol.output_check import find_output_fault
+from .server_requests import ServerRequests
 from .skills import list_skills
-from .subscriptions import Subscriptions, deprecated
-from .tasks import TasksExtension
+from .subscriptions import Subscriptions
+from .timing import PausableDeadlines
+from .transports.driver import ConnectionEndedError
 from .transports.registry import make_transport
 
 if TYPE_CHECKING:
-    from .server_record import ServerRecord
+    from .auth.login import Login
     from .transports.base import Transport
+    from .transports.driver import Driver
 
 _CLOSE_S = 3.0
 _END_S = 1.0
+_importing = threading.Lock()
 
 log = logging.getLogger(__name__)
 
@@ -59,11 +59,11 @@ class ServerLifecycle:
 
     1. `open` (or `restart`) calls `_start`, which runs the owner task and waits until it has opened or failed. A server
        that died of a newer request is started once more with the older protocol.
-    2. The owner task, `_own_client`, checks that the user has accepted the start, opens the transport, enters the SDK's
-       client, lists the tools (`_prepare`), and announces the server (`_mark_open`).
+    2. The owner task, `_own_client`, checks that the user has accepted the start, opens the transport, negotiates the
+       protocol, lists the tools (`_prepare`), and announces the server (`_mark_open`).
     3. It stays in `_serve` until the first of: the user closes the server, the process or connection has ended, a
        request timed out and so did a ping (`check_alive`), pings get no answer, nothing used it for `idle_s`.
-    4. It leaves the client, whatever happened, and stores the state: closed, idle, or down with the error.
+    4. It closes the transport, whatever happened, and stores the state: closed, idle, or down with the error.
     5. The next request, in `get_client`, starts an idle server at once, and one that is down after its backoff. More
        requests wait for the same start.
     6. `aclose` ends the owner task, by cancellation if it does not end by itself.
@@ -77,9 +77,10 @@ class ServerLifecycle:
         config: The server's configuration.
         log_file: File for the server's standard error and log messages.
         handlers: Handlers of requests and notifications from the server.
-        login: The server's OAuth login.
-        transport: The last transport; None before the first start, and for a server in this process.
-        client: The SDK's client; None while the server is not open.
+        deadlines: Deadlines that pause while the user logs in.
+        login_folder: Where logins are stored; None means nowhere.
+        transport: The last transport; None before the first start.
+        client: Sends requests; None while the server is not open.
         use: Counts the requests in progress.
         reporters: The calls in progress, by progress token.
     """
@@ -96,7 +97,9 @@ class ServerLifecycle:
         self._advertised = advertised
         self.on_transport: Callable[[Transport], None] = ignore
         self.handlers = handlers or ClientHandlers()
-        self.login = Login(config, None, self.handlers)
+        self.deadlines = PausableDeadlines()
+        self.login_folder: Path | None = None
+        add_server_secrets(self.handlers.secrets, config)
         self._instructions = ""
         self._source = source
         self.transport: Transport | None = None
@@ -113,6 +116,13 @@ class ServerLifecycle:
         self._start_lock = asyncio.Lock()
         self._restart: asyncio.Task[None] | None = None
         self._alive_check: asyncio.Task[None] | None = None
+
+    @cached_property
+    def login(self) -> Login:
+        """The server's OAuth login."""
+        from .auth.login import Login
+
+        return Login(self.config, self.login_folder, self.handlers, self.deadlines)
 
     @property
     def state(self) -> ServerState:
@@ -165,20 +175,19 @@ class ServerLifecycle:
         if self.client:
             self._refresher.schedule(self.client)
 
-    @property
-    def capabilities(self) -> ServerCapabilities:
-        """The capabilities that the server declared; none while it is not open."""
-        return self.client.server_capabilities if self.client else ServerCapabilities()
+    def declares(self, capability: str) -> bool:
+        """Tell whether the server declared a capability; not while it is not open."""
+        return self.client is not None and self.client.declares(capability)
 
     @property
     def protocol_version(self) -> str:
         """The negotiated protocol version; "" while the server is not open."""
-        return self.client.protocol_version if self.client else ""
+        return self.client.version if self.client else ""
 
     @property
-    def server_info(self) -> Implementation | None:
-        """The name and version of the server; None while it is not open."""
-        return self.client.server_info if self.client else None
+    def server_info(self) -> Mapping[str, Any]:
+        """The name and version of the server; empty while it is not open."""
+        return self.client.info if self.client else {}
 
     async def open(self) -> None:
         """Start the server and list its tools. A failure is stored in `error`, not raised."""
@@ -235,16 +244,15 @@ class ServerLifecycle:
 
     async def send_log_level(self, client: Client) -> None:
         """Send the log level to a server of a version before MCP 2026-07-28."""
-        if client.server_capabilities.logging is not None:
-            with deprecated():
-                await client.session.set_logging_level(self.config.log_level)
+        if client.declares("logging"):
+            await client.request("logging/setLevel", {"level": self.config.log_level}, self.config.connect_s)
 
     def on_unsolicited_change(self, kind: ChangeKind, uri: str) -> None:
         """Handle a change notification that arrived outside a subscription.
 
         Ignored from servers of MCP 2026-07-28, which notify on their subscription.
         """
-        if not self.client or self.client.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+        if not self.client or not self.client.is_stateless:
             self.handle_change(kind, uri)
 
     def handle_change(self, kind: ChangeKind, uri: str) -> None:
@@ -285,7 +293,8 @@ class ServerLifecycle:
     async def _start_for_user(self) -> None:
         self._closing.clear()
         self._machine.reset()
-        self.login.error = None
+        if login := self.__dict__.get("login"):
+            login.error = None
         await self._start()
 
     async def _start(self) -> None:
@@ -326,11 +335,13 @@ class ServerLifecycle:
         """Enter the client, wait until it must close, leave it."""
         started_at, opened, transport = time.monotonic(), False, None
         try:
-            with self.login.deadlines.limit(self.config.connect_s) as limit:
-                await asyncio.to_thread(self.handlers.check_start, self.config)
-                transport = None if self._source else self._open_transport()
-                async with self._make_client(transport) as client:
-                    await self._prepare(client, transport.record if transport else None)
+            await asyncio.to_thread(self.handlers.check_start, self.config)
+            transport = await asyncio.to_thread(self._open_transport)  # the SDK takes half a second to import
+            with self.deadlines.limit(self.config.connect_s) as limit:
+                async with transport as driver:
+                    client = self._make_client(driver)
+                    await client.open(self._machine.is_legacy or transport.mode == "legacy")
+                    await self._prepare(client)
                     limit.deadline, opened = math.inf, True
                     self._mark_open(client, time.monotonic() - started_at)
                     await self._serve(client, transport)
@@ -338,34 +349,32 @@ class ServerLifecycle:
                 raise TimeoutError
         except asyncio.CancelledError:
             raise
-        except BaseException as error:  # the SDK raises exception groups of any content
+        except Exception as error:
             self._mark_failed(error, opened, transport)
         finally:
             self._mark_ended(time.monotonic() - started_at if opened else None)
 
-    async def _prepare(self, client: Client, record: ServerRecord | None) -> None:
+    async def _prepare(self, client: Client) -> None:
         """Do what must precede the first request: list the tools, restore log level and subscriptions."""
-        self._refresher.record = record
-        if record:
-            record.version = client.protocol_version
         await self._refresher.list(client)
-        if record:
-            self._report_incomplete(record)
-        if client.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+        self._report_incomplete(self._advertised.last_listing)
+        if not client.is_stateless:
             self.run_in_background(self.send_log_level(client))
         await self._subscriptions.restore(client)
 
-    def _report_incomplete(self, record: ServerRecord) -> None:
+    async def list_again(self, client: Client) -> None:
+        """List the tools now, because a call was refused as they have changed."""
+        await self._refresher.list(client)
+
+    def _report_incomplete(self, listing: ToolListing) -> None:
         """Report tools that cannot be used, and a list that is unusable or too long."""
-        left_out = {name: why for name, why in record.left_out.items() if self.config.offers(name)}
-        self._advertised.hidden = {**self._advertised.hidden, **left_out}
-        is_crowd = record.listed_tools > MAX_TOOLS
-        cut = ("tools", record.pages.count) if record.pages.is_cut and not is_crowd else None
+        is_crowd = listing.count > MAX_TOOLS
+        cut = ("tools", listing.count) if listing.is_cut and not is_crowd else None
         faults = {tool.name: find_output_fault(tool.output_schema) for tool in self._advertised.tools}
         faults = {name: fault for name, fault in faults.items() if fault}
-        if left_out or record.list_fault or is_crowd or cut or faults:
+        if listing.left_out or listing.fault or is_crowd or cut or faults:
             name, kind = self.config.name, ChangeKind.INCOMPLETE
-            change = ServerChange(name, kind, "", left_out, record.list_fault, record.listed_tools)
+            change = ServerChange(name, kind, "", listing.left_out, listing.fault, listing.count)
             self.handlers.on_change(replace(change, cut=cut, output_faults=faults))
 
     def report_output_fault(self, tool: str, fault: str) -> None:
@@ -380,14 +389,14 @@ class ServerLifecycle:
 
     def _mark_open(self, client: Client, seconds: float) -> None:
         self.client = client
-        self._instructions = (client.instructions or "").strip()
+        self._instructions = client.instructions.strip()
         said = extract_text({"description": self._instructions}, "description")
         is_withheld = self._advertised.texts.find_withheld(INSTRUCTIONS, {INSTRUCTIONS: said})
         if is_withheld and not self._advertised.quarantined_tools:
             self._report(ChangeKind.QUARANTINED)
         if self.transport:
             self.transport.mark_ready()
-        log_start(self.config.name, seconds, client.protocol_version, len(self._advertised.tools))
+        log_start(self.config.name, seconds, client.version, len(self._advertised.tools))
         if self._machine.mark_open():
             self._report(ChangeKind.OPENED)
         sandbox = self.transport.sandbox if self.transport else None
@@ -403,8 +412,8 @@ class ServerLifecycle:
             failure = translate_call_error(name, error, config.timeout_s, self.transport)
         else:
             failure = translate_start_error(name, error, config.connect_s, self.transport)
-        died = transport is not None and not opened and transport.has_ended.is_set()
-        died_of_discover = died and transport is not None and transport.record.sent_methods == {"server/discover"}
+        has_died = not opened and isinstance(error, ConnectionEndedError)
+        died_of_discover = has_died and transport is not None and transport.sent_methods == {"server/discover"}
         self._machine.mark_failed(log_fault(failure, self.handlers.secrets), died_of_discover)
         if opened:
             self._report(ChangeKind.GONE)
@@ -416,17 +425,17 @@ class ServerLifecycle:
             log_stop(self.config.name, lasted_s, self.state is ServerState.IDLE)
         self._ready.set()
 
-    async def _serve(self, client: Client, transport: Transport | None) -> None:
+    async def _serve(self, client: Client, transport: Transport) -> None:
         """Listen for changes until the server must close, has ended, is silent, or becomes idle.
 
         Raises:
-            ServerEndedError: The connection has ended.
+            ConnectionEndedError: The connection has ended.
             ConnectError: The server does not answer any more.
         """
         self.use.reset()
         silent = asyncio.create_task(wait_until_silent(client, self.use, self.config.ping_s))
         idle = asyncio.create_task(self._stop_when_idle())
-        events = [self._closing, self._lost, *([transport.has_ended] if transport else [])]
+        events = [self._closing, self._lost, transport.has_ended]
         ends = [silent, idle, *(asyncio.create_task(event.wait()) for event in events)]
         listening = asyncio.create_task(self._subscriptions.listen(client, self.handle_change))
         try:
@@ -440,7 +449,7 @@ class ServerLifecycle:
             if self._lost.is_set() or is_silent:
                 text = f'Server "{self.config.name}" does not answer any more.'
                 raise ConnectError(text, server=self.config.name)
-            raise ServerEndedError
+            raise ConnectionEndedError
 
     async def _stop_when_idle(self) -> None:
         """Mark the server as idle once nothing has used it for `idle_s`; a subscription to a resource counts as use.
@@ -455,27 +464,20 @@ class ServerLifecycle:
         self.client = None
 
     def _open_transport(self) -> Transport:
-        self.transport = make_transport(self.config, self.log_file)
-        self.transport.login = self.login
+        """Return a new transport. Called in threads, where modules that import each other fail at the same time."""
+        with _importing:
+            self.transport = make_transport(self.config, self.log_file, self._source)
+            self.transport.login = self.login if self.config.url else None
         self.transport.roots = tuple(map(str, self.handlers.find_roots(self.config)))
-        self.transport.secrets = self.handlers.secrets
+        self.transport.secrets, self.transport.deadlines = self.handlers.secrets, self.deadlines
         self.on_transport(self.transport)
         return self.transport
 
-    def _make_client(self, transport: Transport | None) -> Client:
-        is_legacy = self._machine.is_legacy or (self.transport is not None and self.transport.mode == "legacy")
-        callbacks = ClientCallbacks(
+    def _make_client(self, driver: Driver) -> Client:
+        requests = ServerRequests(
             self.config, self.handlers, self.on_unsolicited_change, self.reporters, self._write_log
         )
-        return Client(
-            transport or self._source,
-            mode="legacy" if is_legacy else "auto",
-            read_timeout_seconds=self.config.connect_s,  # of the handshake; every later request has a limit of its own
-            client_info=Implementation(name="rkllm_chat", version=__version__),
-            log_level=self.config.log_level,
-            extensions=[TasksExtension()],
-            **callbacks.client_arguments(),
-        )
+        return Client(self.config.name, driver, requests, self.config.log_level)
 
     def _write_log(self, line: str) -> None:
         if self.transport:

@@ -7,16 +7,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import anyio
-import mcp.client.session
-from mcp import Client
-from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from .client import DISCOVER_S, Client
 
-from .error_messages import first_leaf, is_timeout
-
-_DISCOVER_S = 2.0
-# A server of an older protocol may not answer `server/discover`; the SDK would wait ten seconds (mcp 2.3.0).
-mcp.client.session.DISCOVER_TIMEOUT_SECONDS = _DISCOVER_S
 _MAX_MISSES = 2
 
 
@@ -50,7 +42,7 @@ class Use:
 async def wait_until_silent(client: Client, use: Use, ping_s: float) -> None:
     """Return once an idle server has missed two pings in a row.
 
-    A ping costs this side 0.2 ms of CPU (measured over stdio, mcp 2.3.0).
+    A ping costs this side 0.2 ms of CPU (measured over stdio).
 
     Args:
         client: The open client.
@@ -60,7 +52,7 @@ async def wait_until_silent(client: Client, use: Use, ping_s: float) -> None:
     misses = 0
     while misses < _MAX_MISSES:
         await sleep_or_wait_forever(ping_s)
-        missed = use.idle_s >= ping_s and not await is_alive(client, min(ping_s, _DISCOVER_S))
+        missed = use.idle_s >= ping_s and not await is_alive(client, min(ping_s, DISCOVER_S))
         misses = misses + 1 if missed else 0
 
 
@@ -75,17 +67,15 @@ async def sleep_or_wait_forever(wait_s: float) -> None:
     await (asyncio.sleep(wait_s) if wait_s else asyncio.Event().wait())
 
 
-async def is_alive(client: Client, limit_s: float = _DISCOVER_S) -> bool:
+async def is_alive(client: Client, limit_s: float = DISCOVER_S) -> bool:
     """Tell whether the server answers anything, even an error, within `limit_s` seconds.
 
     MCP 2026-07-28 has no ping, so `server/discover` is sent to its servers.
     """
     try:
-        with anyio.fail_after(limit_s):
-            if client.protocol_version in MODERN_PROTOCOL_VERSIONS:
-                await client.session.send_discover(client.protocol_version)
-            else:
-                await client.session.send_ping()
-    except Exception as error:
-        return not is_timeout(first_leaf(error))
+        await (client.discover(limit_s) if client.is_stateless else client.request("ping", limit_s=limit_s))
+    except TimeoutError:
+        return False
+    except Exception:
+        return True
     return True

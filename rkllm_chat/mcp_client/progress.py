@@ -30,7 +30,7 @@ class CallDeadline:
     """
 
     def __init__(self, limit_s: float, deadlines: PausableDeadlines | None = None) -> None:
-        now = anyio.current_time()
+        now = asyncio.get_running_loop().time()
         self.limit_s = limit_s
         self._deadline = ProgressDeadline(limit_s, now)
         self.max_s = self._deadline.last_end - now
@@ -43,7 +43,7 @@ class CallDeadline:
         if self._open_questions:
             self._deadline.suspend()
         else:
-            self._deadline.extend(anyio.current_time())
+            self._deadline.extend(asyncio.get_running_loop().time())
         if self._scope and not self._pausable.is_paused:
             self._scope.deadline = self._deadline.end
 
@@ -61,7 +61,7 @@ class CallDeadline:
     @contextmanager
     def enforce(self) -> Iterator[None]:
         """Raise TimeoutError when the deadline expires inside the block."""
-        with self._pausable.limit(self._deadline.end - anyio.current_time()) as self._scope:
+        with self._pausable.limit(self._deadline.end - asyncio.get_running_loop().time()) as self._scope:
             yield
         if self._scope.cancelled_caught:
             raise TimeoutError
@@ -88,10 +88,10 @@ class ProgressReporter:
         self._latest: tuple[float, float | None, str] | None = None
         self._timer: asyncio.TimerHandle | None = None
 
-    async def handle_progress(self, progress: float, total: float | None, message: str | None) -> None:
-        """Handle a progress notification; the SDK's progress callback."""
+    def handle_progress(self, progress: float, total: float | None, message: str) -> None:
+        """Handle a progress notification."""
         self.deadline.extend()
-        self._latest = (progress, total, message or "")
+        self._latest = (progress, total, message)
         if self._timer is None:
             self._report_latest()
 

@@ -13,10 +13,6 @@ from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from mcp import Client, MCPError
-from mcp_types import BlobResourceContents, ReadResourceResult, Request
-from pydantic import BaseModel, Field
-
 from ..core.errors import ProtocolError, UsageError
 from ..core.skills import (
     MAIN_FILE,
@@ -28,11 +24,14 @@ from ..core.skills import (
     is_skill_name,
     read_frontmatter,
 )
-from .advertised_tools import describe_skill, list_all_pages
+from .advertised_tools import describe_skill
 from .error_messages import summarize_error
+from .protocol.limits import LIST_TIMEOUT_S
+from .transports.driver import AnswerError
 
 if TYPE_CHECKING:
     from ..config.tool_pins import Told
+    from .client import Client
 
 EXTENSION = "io.modelcontextprotocol/skills"
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
@@ -41,39 +40,21 @@ _NO_SUCH_SKILL = (-32602, -32002)
 log = logging.getLogger(__name__)
 
 
-class _SkillsPage(BaseModel):
-    skills: list[Any]
-    next_cursor: str | None = Field(None, alias="nextCursor")
-
-
-class _SkillResult(BaseModel):
-    skill: Any
-
-
-class _Request(Request[dict[str, Any], str]):
-    """A request of the extension."""
-
-
 def has_skills(client: Client) -> bool:
     """Return whether a server declares the extension."""
-    return EXTENSION in (client.server_capabilities.extensions or {})
+    return client.declares("extensions", EXTENSION)
 
 
 async def list_skills(client: Client, server: str) -> list[Skill]:
     """Return the skills that a server lists; empty if it does not declare the extension, or the list is unusable."""
     if not has_skills(client):
         return []
-
-    async def fetch(cursor: str | None) -> _SkillsPage:
-        params = {"cursor": cursor} if cursor else {}
-        return await client.session.send_request(_Request(method="skills/list", params=params), _SkillsPage)
-
     try:
-        entries, _ = await list_all_pages(fetch, "skills")
+        listing = await client.list_all("skills/list", "skills")
     except Exception as error:  # a server without a usable list may still have tools
         log.info("%s: its skills cannot be listed: %s", server, summarize_error(error))
         return []
-    return [read_entry(entry, server) for entry in entries]
+    return [read_entry(entry, server) for entry in listing.entries]
 
 
 def describe_entries(entries: Iterable[Any], server: str) -> dict[str, Told]:
@@ -85,14 +66,13 @@ async def get_skill(client: Client, server: str, uri: str) -> Skill | None:
     """Return the skill of a URI, which need not be listed; None if the server has none."""
     if not has_skills(client):
         return None
-    request = _Request(method="skills/get", params={"uri": uri})
     try:
-        result = await client.session.send_request(request, _SkillResult)
-    except MCPError as error:
+        result = await client.request("skills/get", {"uri": uri}, LIST_TIMEOUT_S)
+    except AnswerError as error:
         if error.code in _NO_SUCH_SKILL:
             return None
         raise
-    skill = read_entry(result.skill, server)
+    skill = read_entry(result.get("skill"), server)
     return skill if skill.uri == uri else None
 
 
@@ -133,20 +113,21 @@ def _read_files(resources: Any, uri: str) -> dict[str, SkillFile]:
     return files if uri in files and len(files) == len(resources) else {}
 
 
-def check_file(skill: Skill, uri: str, result: ReadResourceResult) -> str:
+def check_file(skill: Skill, uri: str, result: Mapping[str, Any]) -> str:
     """Return the text of a file of a skill, once it is as the skill's entry describes it.
 
     Raises:
         ProtocolError: It is not.
     """
-    content = result.contents[0] if len(result.contents) == 1 else None
-    if isinstance(content, BlobResourceContents):
-        try:
-            data = b64decode(content.blob, validate=True)
-        except ValueError:
-            data = b""
-    else:
-        data = content.text.encode("utf-8", "surrogatepass") if content else b""
+    contents = result.get("contents")
+    content = contents[0] if isinstance(contents, list) and len(contents) == 1 else None
+    blob, text = (content.get("blob"), content.get("text")) if isinstance(content, dict) else (None, None)
+    try:
+        data = b64decode(blob, validate=True) if isinstance(blob, str) else b""
+    except ValueError:
+        data = b""
+    if isinstance(text, str):
+        data = text.encode("utf-8", "surrogatepass")
     expected = skill.files[uri]
     is_listed = len(data) == expected.size and f"sha256:{sha256(data).hexdigest()}" == expected.digest
     text = data.decode("utf-8", "replace")

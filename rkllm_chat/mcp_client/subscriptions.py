@@ -4,54 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
-from mcp import Client, MCPError
-from mcp.client.subscriptions import SubscriptionLost
-from mcp.shared.subscriptions import PromptsListChanged, ResourcesListChanged, ResourceUpdated, ToolsListChanged
-from mcp_types import (
-    CONNECTION_CLOSED,
-    REQUEST_TIMEOUT,
-    PromptListChangedNotification,
-    ResourceListChangedNotification,
-    ResourceUpdatedNotification,
-    ToolListChangedNotification,
-)
-from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from .handlers import ChangeKind
+from .handlers import ChangeKind, OnChange, identify_change
+from .transports.driver import AnswerError
+
+if TYPE_CHECKING:
+    from .client import Client
 
 _RENEW_S = 2.0
 _ACKNOWLEDGE_S = 10.0
 
 log = logging.getLogger(__name__)
-
-OnChange = Callable[[ChangeKind, str], None]
-"""Called with what changed, and the URI of a resource whose content changed, else ""."""
-
-_KINDS = {
-    ToolListChangedNotification: ChangeKind.TOOLS,
-    ToolsListChanged: ChangeKind.TOOLS,
-    ResourceListChangedNotification: ChangeKind.RESOURCES,
-    ResourcesListChanged: ChangeKind.RESOURCES,
-    PromptListChangedNotification: ChangeKind.PROMPTS,
-    PromptsListChanged: ChangeKind.PROMPTS,
-}
-
-
-def identify_change(message: Any) -> tuple[ChangeKind, str] | None:
-    """Return what a notification or subscription event says has changed, with its URI; None if it says nothing."""
-    match message:
-        case ResourceUpdatedNotification():
-            return ChangeKind.RESOURCE_CONTENT, str(message.params.uri)
-        case ResourceUpdated():
-            return ChangeKind.RESOURCE_CONTENT, str(message.uri)
-    kind = _KINDS.get(type(message))
-    return (kind, "") if kind else None
 
 
 class Subscriptions:
@@ -75,7 +41,7 @@ class Subscriptions:
         """
         self.uris.add(uri)
         try:
-            if client and client.protocol_version in MODERN_PROTOCOL_VERSIONS:
+            if client and client.is_stateless:
                 self._changed.set()
                 with anyio.fail_after(_ACKNOWLEDGE_S):
                     while uri not in self._acknowledged_uris:  # an earlier change may be acknowledged first
@@ -90,46 +56,39 @@ class Subscriptions:
     async def remove(self, client: Client | None, uri: str) -> None:
         """Follow a resource no more."""
         self.uris.discard(uri)
-        if client and client.protocol_version in MODERN_PROTOCOL_VERSIONS:
+        if client and client.is_stateless:
             self._changed.set()
         elif client:
-            with deprecated():
-                await client.unsubscribe_resource(uri)
+            await client.request("resources/unsubscribe", {"uri": uri}, _ACKNOWLEDGE_S)
 
     async def restore(self, client: Client) -> None:
         """Subscribe to all resources after a start, but for those that the server refuses.
 
         From MCP 2026-07-28 on, `listen` does that.
         """
-        if client.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+        if not client.is_stateless:
             for uri in sorted(self.uris):
                 try:
                     await _subscribe(client, uri)
-                except MCPError as error:
-                    if error.code in (CONNECTION_CLOSED, REQUEST_TIMEOUT):
-                        raise
+                except AnswerError as error:
                     log.warning("a subscription ended, because the restarted server refuses it: %s: %s", uri, error)
                     self.uris.discard(uri)
 
     async def listen(self, client: Client, on_change: OnChange) -> None:
         """Keep a subscription open and renewed; return at once before MCP 2026-07-28, where none is needed."""
-        if client.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+        if not client.is_stateless:
             return
-        can = client.server_capabilities
-        lists = {
-            "tools_list_changed": bool(can.tools and can.tools.list_changed),
-            "prompts_list_changed": bool(can.prompts and can.prompts.list_changed),
-            "resources_list_changed": bool(can.resources and can.resources.list_changed),
-        }
+        kinds = ("tools", "prompts", "resources")
+        lists = {f"{kind}ListChanged": True for kind in kinds if client.declares(kind, "listChanged")}
         while True:
-            if not any(lists.values()) and not self.uris:
+            if not lists and not self.uris:
                 await self._changed.wait()
             self._changed.clear()
             await self._listen_until_changed(client, on_change, lists)
             if not self._changed.is_set():
                 await asyncio.sleep(_RENEW_S)
 
-    async def _listen_until_changed(self, client: Client, on_change: OnChange, lists: dict[str, bool]) -> None:
+    async def _listen_until_changed(self, client: Client, on_change: OnChange, lists: dict[str, Any]) -> None:
         """Listen until a resource is added, or the server ends the stream and it is worth subscribing again."""
         listening = asyncio.create_task(self._listen_once(client, on_change, lists))
         changed = asyncio.create_task(self._changed.wait())
@@ -142,35 +101,30 @@ class Subscriptions:
                 task.cancel()
             await asyncio.gather(listening, changed, return_exceptions=True)
 
-    async def _listen_once(self, client: Client, on_change: OnChange, lists: dict[str, bool]) -> bool:
+    async def _listen_once(self, client: Client, on_change: OnChange, lists: dict[str, Any]) -> bool:
         """Subscribe until the server ends the stream; return whether to subscribe again."""
         uris = frozenset(self.uris)
-        try:
-            async with client.listen(**lists, resource_subscriptions=sorted(uris)) as subscription:
-                self._acknowledged_uris = uris
+        is_acknowledged = False
+
+        def handle(method: str, params: dict[str, Any]) -> None:
+            nonlocal is_acknowledged
+            if change := identify_change(method, params):
+                on_change(*change)
+            elif not is_acknowledged:
+                is_acknowledged, self._acknowledged_uris = True, uris
                 self._acknowledged.set()
                 on_change(ChangeKind.TOOLS, "")  # they may have changed between the listing and now
-                async for event in subscription:
-                    if change := identify_change(event):
-                        on_change(*change)
-        except SubscriptionLost:
-            return True
+
+        wanted = {**lists, "resourceSubscriptions": sorted(uris)} if uris else lists
+        try:
+            await client.listen(wanted, handle, _ACKNOWLEDGE_S)
         except Exception as error:  # a server that declares notifications but cannot send them is used without
             log.info("changes are not reported: %s", error)
-            return False
+            return is_acknowledged
         finally:
             self._acknowledged_uris = frozenset()
         return True
 
 
 async def _subscribe(client: Client, uri: str) -> None:
-    with deprecated():
-        await client.subscribe_resource(uri)
-
-
-@contextmanager
-def deprecated() -> Iterator[None]:
-    """Allow a request that is deprecated in MCP 2026-07-28, but required before."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
+    await client.request("resources/subscribe", {"uri": uri}, _ACKNOWLEDGE_S)

@@ -19,18 +19,6 @@ from pathlib import Path
 from tempfile import gettempdir
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from mcp import Client
-from mcp_types import (
-    CallToolResult,
-    CompleteResult,
-    GetPromptResult,
-    Prompt,
-    PromptReference,
-    ReadResourceResult,
-    Resource,
-    ResourceTemplate,
-    ResourceTemplateReference,
-)
 from typing_extensions import Self
 
 from ..config.policy import OfferedTools
@@ -47,8 +35,6 @@ from ..config.tool_pins import (
 from ..core.errors import ChatError, ProtocolError, ServerNotFoundError, ToolNotFoundError
 from ..core.messages import Attachment, Media, Status, Tool, ToolResult
 from ..core.skills import Skill
-from .advertised_tools import list_all_pages
-from .auth.login import Login
 from .call_log import log_call
 from .connection import Connection
 from .content import (
@@ -66,10 +52,22 @@ from .progress import OnProgress
 from .skills import check_file, get_skill, resolve_file
 from .stored_content import store_content
 from .transports.base import run_uninterrupted
-from .uri_templates import find_open_variable
 
 if TYPE_CHECKING:
+    from mcp_types import (
+        CallToolResult,
+        CompleteResult,
+        GetPromptResult,
+        Prompt,
+        PromptReference,
+        ReadResourceResult,
+        Resource,
+        ResourceTemplate,
+        ResourceTemplateReference,
+    )
+
     from ..config.tool_pins import Told
+    from .client import Client
 
 Item = TypeVar("Item")
 _MAX_DENIALS = 3
@@ -324,11 +322,11 @@ class Toolbox:
 
     async def list_resources(self, server: str | None = None) -> list[tuple[str, Resource]]:
         """Return (server, resource) pairs of one server, or of all that are open or idle."""
-        return await self._query_each(server, partial(_list_if_declared, "resources", "list_resources", "resources"))
+        return await self._query_each(server, partial(_list_if_declared, "resources/list", "resources", "Resource"))
 
     async def list_templates(self, server: str | None = None) -> list[tuple[str, ResourceTemplate]]:
         """Return (server, resource template) pairs of one server, or of all that are open or idle."""
-        ask = partial(_list_if_declared, "resources", "list_resource_templates", "resource_templates")
+        ask = partial(_list_if_declared, "resources/templates/list", "resourceTemplates", "ResourceTemplate")
         return await self._query_each(server, ask)
 
     async def list_prompts(self, server: str | None = None) -> list[tuple[str, Prompt]]:
@@ -343,15 +341,19 @@ class Toolbox:
         """
         asked, failed = list[str](), list[ChatError]()
         for connection in self._select(server):
-            if connection.lifecycle.is_open and connection.lifecycle.capabilities.resources is None:
+            if connection.lifecycle.is_open and not connection.lifecycle.declares("resources"):
                 continue
             try:
-                return await _read_resource(connection, uri)
+                read: ReadResourceResult = await _request(
+                    connection, "resources/read", {"uri": uri}, "ReadResourceResult"
+                )
             except ChatError as error:
                 if server:
                     raise
                 asked.append(connection.config.name)
                 failed += [] if "code" in error.details else [error]  # a server that answered only does not have it
+            else:
+                return read
         if failed:
             raise failed[-1]
         if not asked:
@@ -392,7 +394,10 @@ class Toolbox:
             ChatError: The server fails.
         """
         connection, uri = self._get_connection(skill.server), resolve_file(skill, path)
-        result = await _read_resource(connection, uri)
+        result = await connection.request(
+            lambda client: client.request("resources/read", {"uri": uri}, connection.config.timeout_s),
+            connection.config.timeout_s,
+        )
         try:
             return check_file(skill, uri, result)
         except ProtocolError:
@@ -411,11 +416,9 @@ class Toolbox:
             await _list_accepted_prompts(connection)
         if why := connection.advertised.texts.withheld.get(("prompts", name)):
             raise quarantine_error(server, name, why, "prompt")
-
-        async def send(client: Client) -> GetPromptResult:
-            return await client.get_prompt(name, dict(arguments or {}))
-
-        return await connection.request(send, connection.config.timeout_s)
+        params = {"name": name, "arguments": dict(arguments or {})}
+        prompt: GetPromptResult = await _request(connection, "prompts/get", params, "GetPromptResult")
+        return prompt
 
     async def complete(
         self,
@@ -434,15 +437,25 @@ class Toolbox:
             value: The text typed so far.
             context: Arguments that are already filled in.
         """
-        asked, known = {"name": argument, "value": value}, dict(context or {}) or None
-        return await self._get_connection(server).request(lambda client: client.complete(ref, asked, known))
+        from .sdk_types import dump_model
+
+        params = {"ref": dump_model(ref), "argument": {"name": argument, "value": value}}
+        params |= {"context": {"arguments": dict(context)}} if context else {}
+        connection = self._get_connection(server)
+        result: CompleteResult = await _request(connection, "completion/complete", params, "CompleteResult")
+        return result
 
     async def complete_uri(self, prefix: str) -> list[str]:
         """Return completions of a partly typed resource URI: the values of the variable that its end belongs to."""
         uris: list[str] = []
-        for server, one in await self.list_templates():
+        templates = await self.list_templates()
+        if templates:
+            from .uri_templates import find_open_variable  # the SDK, 0.5 s
+        for server, one in templates:
             if (variable := find_open_variable(one.uri_template, prefix)) is None:
                 continue
+            from mcp_types import ResourceTemplateReference
+
             reference = ResourceTemplateReference(type="ref/resource", uri=one.uri_template)
             try:
                 answer = await self.complete(server, reference, variable.name, variable.typed, variable.context)
@@ -493,7 +506,7 @@ class Toolbox:
 
     def _connect(self, config: ServerConfig) -> Connection:
         connection = Connection(config, self.log_path(config.name), self._handlers)
-        connection.lifecycle.login = Login(config, self._login_folder, self._handlers)
+        connection.lifecycle.login_folder = self._login_folder
         connection.advertised.pins = ToolPins(self._trust_store, config, offers=self._handlers.find_offers(config))
         connection.advertised.texts = TextPins(self._trust_store, config)
         return connection
@@ -528,7 +541,7 @@ class Toolbox:
 
 async def _list_accepted_prompts(connection: Connection) -> list[Prompt]:
     """Return the prompts of a server that are not withheld. Raises ChatError."""
-    prompts = await _list_if_declared("prompts", "list_prompts", "prompts", connection)
+    prompts = await _list_if_declared("prompts/list", "prompts", "Prompt", connection)
     texts = {
         prompt.name: extract_prompt_fields(prompt.model_dump(by_alias=True, exclude_none=True)) for prompt in prompts
     }
@@ -536,22 +549,30 @@ async def _list_accepted_prompts(connection: Connection) -> list[Prompt]:
     return [prompt for prompt in prompts if prompt.name not in held]
 
 
-async def _list_if_declared(capability: str, method: str, key: str, connection: Connection) -> list[Any]:
-    """Return all entries of a list method; empty if the server does not declare the capability. Raises ChatError."""
+async def _list_if_declared(method: str, key: str, kind: str, connection: Connection) -> list[Any]:
+    """Return all entries of a list; empty if the server does not declare the capability. Raises ChatError."""
+    capability = method.partition("/")[0]
 
     async def send(client: Client) -> list[Any]:
-        if getattr(client.server_capabilities, capability) is None:
+        if not client.declares(capability):
             return []
-        entries, is_cut = await list_all_pages(lambda cursor: getattr(client, method)(cursor=cursor), key)
-        if is_cut:
-            connection.lifecycle.report_cut(capability, len(entries))
-        return entries
+        listing = await client.list_all(method, key)
+        if listing.pages.is_cut:
+            connection.lifecycle.report_cut(capability, listing.pages.count)
+        return listing.entries
 
-    return await connection.request(send)
+    entries = await connection.request(send)
+    if not entries:
+        return []
+    from .sdk_types import read_entries
+
+    return read_entries(kind, entries)
 
 
-async def _read_resource(connection: Connection, uri: str) -> ReadResourceResult:
-    async def send(client: Client) -> ReadResourceResult:
-        return await client.read_resource(uri)
+async def _request(connection: Connection, method: str, params: dict[str, Any], kind: str) -> Any:
+    """Send a request and return its result as an object of the SDK's types. Raises ChatError."""
+    limit_s = connection.config.timeout_s
+    result = await connection.request(lambda client: client.request(method, params, limit_s), limit_s)
+    from .sdk_types import read_result
 
-    return await connection.request(send, connection.config.timeout_s)
+    return read_result(connection.config.name, kind, result)

@@ -13,7 +13,6 @@ from pathlib import Path
 from backends.openai.service import Service
 from mcp_client.chaos_http import serving
 from rkllm_chat.backends import open_backend
-from rkllm_chat.chat.no_servers import NoServers
 from rkllm_chat.config.settings import ServerConfig, Settings
 from rkllm_chat.core.messages import Message, ToolResult
 from rkllm_chat.mcp_client.toolbox import Toolbox
@@ -90,7 +89,7 @@ async def call_service() -> tuple[int, int]:
     with serving(Service()) as service:
         backend = await asyncio.to_thread(open_backend, Settings(model=service.url))
         try:
-            chat = new_chat(backend, NoServers())
+            chat = new_chat(backend, Toolbox(()))
             for _ in range(TURNS):
                 await run_turn(chat, LINE)
         finally:

@@ -22,11 +22,11 @@ from rkllm_chat.backends.llama.engine import BATCH_TOKENS
 from rkllm_chat.backends.shared.model_files import find_shipped_model
 from rkllm_chat.chat.context import count_tokens
 from rkllm_chat.chat.conversation import Conversation
-from rkllm_chat.chat.no_servers import NoServers
 from rkllm_chat.chat.turn import Turn
 from rkllm_chat.config.settings import Generation, Settings
 from rkllm_chat.core import i18n as language
 from rkllm_chat.core.events import Text, TurnEnded
+from rkllm_chat.mcp_client.toolbox import Toolbox
 
 from .figures import Figure, Goal, in_turn
 from .llama_source import NotBuiltError, find_llama_bench, generate
@@ -141,7 +141,7 @@ class Bench:
 
     def _new_chat(self) -> Conversation:
         wanted = Generation(temperature=TEMPERATURE, max_tokens=self._tokens, seed=1, **HOT)
-        return Conversation(self._backend, NoServers(), Settings(generation=wanted), language.load())
+        return Conversation(self._backend, Toolbox(()), Settings(generation=wanted), language.load())
 
     def turn(self) -> Written:
         return self._loop.run_until_complete(self._listen())

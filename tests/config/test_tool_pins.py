@@ -11,8 +11,7 @@ import pytest
 from rkllm_chat.config.oauth import OAuth
 from rkllm_chat.config.project_trust import TrustStore
 from rkllm_chat.config.settings import ServerConfig
-from rkllm_chat.config.tool_pins import ToolPins, diff_accepted_text, extract_pinned_fields
-from rkllm_chat.mcp_client.repair_messages import restrict_entry
+from rkllm_chat.config.tool_pins import ToolPins, diff_accepted_text, extract_pinned_fields, truncate_description
 
 TOOL: dict[str, Any] = {
     "name": "add",
@@ -114,10 +113,11 @@ def test_a_server_that_is_started_otherwise_is_met_anew(
 
 
 def test_a_tool_is_the_same_whole_and_as_the_chat_reads_it() -> None:
-    long = {key: value for key, value in TOOL.items() if key != "outputSchema"} | {"description": "x" * 20_000}
-    assert extract_pinned_fields(restrict_entry(long)) == extract_pinned_fields(long)
-    whole = {**TOOL, "description": "x" * 10_000}
-    assert extract_pinned_fields(whole)["description"] == restrict_entry(whole)["description"] == "x" * 10_000
+    long = {**TOOL, "description": "x" * 20_000}
+    read = {**long, "description": truncate_description(long["description"])}
+    assert extract_pinned_fields(read) == extract_pinned_fields(long)
+    whole = "x" * 10_000
+    assert extract_pinned_fields({**TOOL, "description": whole})["description"] == truncate_description(whole) == whole
 
 
 def test_a_difference_is_shown_line_by_line(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,6 +25,7 @@ from cpu_time import allow_s
 from macos import PROC
 from processes import is_there
 from rkllm_chat.config.settings import ServerConfig
+from rkllm_chat.config.transports import TRANSPORTS
 from rkllm_chat.core.errors import ChatError
 from rkllm_chat.core.messages import Tool, ToolResult
 from rkllm_chat.mcp_client.toolbox import Toolbox
@@ -271,6 +273,8 @@ async def stay_open(modes: Sequence[str], folder: Path) -> None:
 
 
 async def measure_all(modes: Sequence[str], folder: Path) -> None:
+    for row in TRANSPORTS.values():
+        import_module(row.opener.partition(":")[0])
     fine = chaos(folder, "ok", "fine")
     async with Toolbox([fine], folder / "logs") as toolbox:  # all is imported and warm when the measuring begins
         await Trial(toolbox, folder, "fine").echo()

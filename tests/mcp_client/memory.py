@@ -9,8 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from mcp.shared.message import SessionMessage
-
 from rkllm_chat.config.settings import ServerConfig
 from rkllm_chat.mcp_client.direct.client import Channel, make_timeout_error
 from rkllm_chat.mcp_client.protocol.dialog import Dialog
@@ -51,7 +49,7 @@ class MemoryServer(Server):
 
 
 class MemoryTransport(Transport):
-    """Under the toolbox and the SDK's client."""
+    """Under the toolbox and the asyncio client."""
 
     def __init__(self, server: ServerConfig, log: Path) -> None:
         super().__init__(server, log)
@@ -65,9 +63,9 @@ class MemoryTransport(Transport):
     async def _close(self) -> None: ...
 
     def _receive(self, data: bytes) -> None:
-        self._streams.deliver(self._streams.session.receive_bytes(data))
+        self._driver.deliver(self._driver.session.receive_bytes(data))
 
-    def _put(self, message: SessionMessage, text: bytes) -> None:
+    def _put(self, message: Message, text: bytes) -> None:
         del message
         self._loop.call_soon(self._other.receive, json.loads(text))
 

@@ -1,4 +1,4 @@
-"""Tests of transports: servers of a few lines, and what a client of the SDK receives from them."""
+"""Tests of transports: servers of a few lines, and what the client receives from them."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from mcp import Client, MCPError
-from mcp_types import TextContent
-
 from rkllm_chat.config.settings import ServerConfig
+from rkllm_chat.mcp_client.client import Client
+from rkllm_chat.mcp_client.handlers import ClientHandlers, ignore
+from rkllm_chat.mcp_client.server_requests import ServerRequests
 from rkllm_chat.mcp_client.transports.base import Transport
+from rkllm_chat.mcp_client.transports.driver import AnswerError, ConnectionEndedError, Driver
 from rkllm_chat.mcp_client.transports.registry import make_transport
 
-MODERN = "2026-07-28"
+ENDED = "the connection has ended"
 LIMIT_S = 5.0
 
 T = TypeVar("T")
@@ -66,6 +67,9 @@ def listen(act):
             tools = [{"name": name, "inputSchema": {"type": "object"}} for name in ("act", "echo")]
             listed = {"resultType": "complete", "tools": tools, "ttlMs": 0, "cacheScope": "private"}
             write(dump(message, result=listed) + b"\\n")
+        elif message.get("method") == "server/discover":
+            found = {"resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}}
+            write(dump(message, result=found) + b"\\n")
 
 """
 
@@ -86,18 +90,19 @@ def make_server(folder: Path, script: str, **options: Any) -> ServerConfig:
     return ServerConfig("small", command=sys.executable, args=("-S", str(path)), **{"timeout_s": LIMIT_S, **options})
 
 
-def talk(
-    server: ServerConfig, folder: Path, then: Callable[[Client, Transport], Awaitable[T]], mode: str = MODERN
-) -> T:
-    """Enters a client over the server's transport, does `then`, and leaves; the whole within a limit.
+def make_client(driver: Driver) -> Client:
+    requests = ServerRequests(ServerConfig("small"), ClientHandlers(), ignore, {}, ignore)
+    return Client("small", driver, requests, "info")
 
-    The tools are listed before, because the SDK does it with the first call otherwise.
-    """
+
+def talk(server: ServerConfig, folder: Path, then: Callable[[Client, Transport], Awaitable[T]]) -> T:
+    """Enters a client over the server's transport, does `then`, and leaves; the whole within a limit."""
 
     async def go() -> T:
         transport = make_transport(server, folder / "logs/server.log")
-        async with Client(transport, mode=mode, read_timeout_seconds=LIMIT_S) as client:
-            await client.list_tools()
+        async with transport as driver:
+            client = make_client(driver)
+            await client.open(is_legacy=False)
             transport.mark_ready()
             return await then(client, transport)
 
@@ -107,10 +112,12 @@ def talk(
 async def call(client: Client, tool: str = "act", **arguments: Any) -> Heard:
     begun = time.monotonic()
     try:
-        result = await client.session.call_tool(tool, arguments)
-    except MCPError as error:
+        result = await client.request("tools/call", {"name": tool, "arguments": arguments}, LIMIT_S)
+    except AnswerError as error:
         return Heard(error.message, error.code, time.monotonic() - begun)
-    texts = [block.text for block in result.content if isinstance(block, TextContent)]
+    except ConnectionEndedError:
+        return Heard(ENDED, None, time.monotonic() - begun)
+    texts = [block["text"] for block in result["content"] if block["type"] == "text"]
     return Heard("".join(texts), None, time.monotonic() - begun)
 
 

@@ -19,28 +19,25 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 # What ends the waits -> the functions that have them.
 ENDED_OTHERWISE = {
-    "The limit of the call that is around it, or the read timeout of the SDK's session.": """
+    "The limit of the call that is around it, or an argument of the request.": """
         Connection._send Connection._send_call Connection._wait_for_task LegacyTask._poll LegacyTask._wait_for_poll
         LegacyTask._get_result LegacyTask.wait MCPClient.complete MCPClient.execute_tool MCPClient.find_tools
-        MCPClient.get_prompt
-        MCPClient.list_prompts MCPClient.list_resources MCPClient.list_tools MCPClient.read_resource
-        SdkSession.request.send ServerLifecycle.send_log_level
-        ServerLifecycle.subscribe ServerLifecycle.unsubscribe ServerTask.wait Subscriptions.remove Toolbox.call
-        Toolbox.find_skills list_skills.fetch
-        Toolbox.complete Toolbox.execute_tool Toolbox.get_prompt Toolbox.get_prompt.send Toolbox.subscribe
-        Toolbox.unsubscribe _list_if_declared _read_resource _read_resource.send _subscribe get_skill
-        send_task_request start_task""",
+        MCPClient.get_prompt MCPClient.list_prompts MCPClient.list_resources MCPClient.list_tools
+        MCPClient.read_resource ConnectionSession.request.send ServerLifecycle.send_log_level ServerLifecycle.subscribe
+        ServerLifecycle.unsubscribe ServerTask.wait Subscriptions.remove Toolbox.call Toolbox.find_skills
+        Toolbox.execute_tool Toolbox.subscribe Toolbox.unsubscribe _list_if_declared _subscribe get_skill
+        send_task_request start_task Client._send Client.answer_all Client.discover Connection._start_call.send
+        Driver.request ModernTask._poll Toolbox.read_skill _list_if_declared.send _request is_alive list_skills""",
     "The limit of a start (connect_s) or of a close, which cancels it.": """
         CheckedConnection.handshake HttpTransport._open HttpTransport._try MCPClient.__aenter__ MCPClient.close
-        MCPClient.add_server MCPClient.reload MCPClient.remove_server
-        ServerLifecycle.get_client
-        ToolListRefresher.list
-        ServerLifecycle._own_client ServerLifecycle._prepare ServerLifecycle._run_owner ServerLifecycle.open
-        ServerLifecycle.restart Toolbox._close Toolbox._query_each Toolbox.apply_config Toolbox.forget_login
-        Toolbox.log_in Toolbox.restart WebSocketTransport._connect run_uninterrupted""",
+        MCPClient.add_server MCPClient.reload MCPClient.remove_server ServerLifecycle.get_client Client.open
+        ServerLifecycle.list_again list_tools ToolListRefresher.list ServerLifecycle._own_client
+        ServerLifecycle._prepare ServerLifecycle._run_owner ServerLifecycle.open ServerLifecycle.restart Toolbox._close
+        Toolbox._query_each Toolbox.apply_config Toolbox.forget_login Toolbox.log_in Toolbox.restart
+        WebSocketTransport._connect run_uninterrupted""",
     "Closing the server cancels it: it is meant to last as long as the connection.": """
-        HttpTransport._forward HttpTransport._post_all HttpTransport._run_http HttpTransport._run_sse
-        HttpTransport._take_unsent HttpTransport._cancel_on_close ReadStream.receive
+        Client.listen InProcessTransport._read InProcessTransport._run HttpTransport._forward HttpTransport._post_all
+        HttpTransport._run_http HttpTransport._run_sse HttpTransport._take_unsent HttpTransport._cancel_on_close
         ServerLifecycle._serve ServerLifecycle._stop_when_idle Subscriptions._listen_once
         Subscriptions._listen_until_changed Subscriptions.listen ToolListRefresher._refresh
         UnixSocketTransport._read WebSocketTransport._read WebSocketTransport._write sleep_or_wait_forever
@@ -50,16 +47,13 @@ ENDED_OTHERWISE = {
         DecodedBody.read_all HttpTransport._post ServerHttpClient._bound_body ServerHttpClient._send_checked
         ServerHttpClient._send_with_token ServerHttpClient.send check_new_connection""",
     "A person answers, within a turn that can be stopped or within login_s.": """
-        ClientCallbacks._ask
-        Login._ask Login._ask_to_agree Login._run_flow
-        Login._read_pasted_redirects Login._log_in
-        Login._refresh Login._renew Login._send LoopbackReceiver._read LoopbackReceiver.wait_for_redirect
-        _ConfiguredProvider._perform_authorization answer_questions ask_to_visit_urls
-        make_assertion_signer.sign_or_explain make_user_provider.answer
-        _make_elicit_handler.elicit""",
+        Client._answer Driver._reply ServerRequests._ask Login._ask Login._ask_to_agree Login._run_flow
+        Login._read_pasted_redirects Login._log_in Login._refresh Login._renew Login._send LoopbackReceiver._read
+        LoopbackReceiver.wait_for_redirect _ConfiguredProvider._perform_authorization answer_questions ask_to_visit_urls
+        make_assertion_signer.sign_or_explain make_user_provider.answer _make_elicit_handler.elicit""",
     "The condition of its loop, or the tasks are cancelled: it waits for nothing else.": """
-        ClientCallbacks.handle_message CredentialFile._acquire ServerTask._report_update StdioTransport._close
-        StdioTransport._flush StdioTransport._wait_for_all cancel_all resolve_url store_content""",
+        CredentialFile._acquire StdioTransport._close StdioTransport._flush StdioTransport._wait_for_all cancel_all
+        resolve_url store_content""",
 }
 
 

@@ -9,17 +9,15 @@ from pathlib import Path
 
 import anyio
 import pytest
-from mcp import Client
 
 from cpu_time import allow_s
 from processes import is_there
+from rkllm_chat.mcp_client.client import Client
 from rkllm_chat.mcp_client.transports.base import Transport
 from rkllm_chat.mcp_client.transports.registry import make_transport
 
 from .faults import wait_for
-from .talks import MODERN, Heard, call, make_server, read_log, talk
-
-CLOSED = -32000
+from .talks import ENDED, Heard, call, make_client, make_server, read_log, talk
 
 
 async def act(client: Client, _: Transport) -> Heard:
@@ -85,7 +83,7 @@ def test_a_server_that_closes_its_input_is_noticed_at_the_next_call(tmp_path: Pa
         return (await call(client)).text, await call(client), transport.end_reason
 
     first, second, ended = talk(make_server(tmp_path, script), tmp_path, go)
-    assert (first, second.code, ended) == ("fine", CLOSED, "closed its standard input")
+    assert (first, second.text, ended) == ("fine", ENDED, "closed its standard input")
     assert second.seconds < allow_s(0.5)
 
 
@@ -94,15 +92,15 @@ def test_a_server_that_closes_its_input_is_noticed_at_the_next_call(tmp_path: Pa
 def test_a_server_that_neither_reads_nor_writes_is_ended(size: int, tmp_path: Path) -> None:
     code = 'listen(lambda m: (os.write(2, b"busy\\n"), time.sleep(60)))'
 
-    async def go(client: Client, transport: Transport) -> tuple[str, list[int | None]]:
+    async def go(client: Client, transport: Transport) -> tuple[str, list[str]]:
         first = asyncio.create_task(call(client))
         await wait_for(lambda: read_log(tmp_path) == "busy\n")
         calls = await asyncio.gather(first, call(client, text="x" * size))
         assert calls[1].seconds < 1 + allow_s(0.5)
-        return transport.end_reason, [one.code for one in calls]
+        return transport.end_reason, [one.text for one in calls]
 
     ended = talk(make_server(tmp_path, code, timeout_s=0.3), tmp_path, go)
-    assert ended == ("did not read its input for 0.3 s", [CLOSED, CLOSED])
+    assert ended == ("did not read its input for 0.3 s", [ENDED, ENDED])
 
 
 def test_a_busy_server_that_writes_is_not_ended(tmp_path: Path) -> None:
@@ -149,7 +147,8 @@ def test_a_client_that_is_cancelled_twice_while_it_leaves_leaves_nothing(tmp_pat
     pids: list[int] = []
 
     async def own() -> None:
-        async with Client(make_transport(server, tmp_path / "log"), mode=MODERN) as client:
+        async with make_transport(server, tmp_path / "log") as driver:
+            client = make_client(driver)
             pids.append(int((await call(client)).text))
             await asyncio.Event().wait()
 

@@ -45,7 +45,7 @@ FAILING = {
     "task-mismatch": "must be a number",
     "task-nonsense": "status",
     "task-forgotten": "Task not found",
-    "task-asks": "Elicitation not supported",
+    "task-asks": "does not support elicitation/create",
 }
 
 

@@ -13,17 +13,18 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import AsyncExitStack, ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
 
 from mcp_servers.serving import Served, serve
 from rkllm_chat.config.settings import ServerConfig
 from rkllm_chat.mcp_client.toolbox import Toolbox
-from rkllm_chat.mcp_client.transports.registry import make_transport
 from stage import PROGRAM, Screen
 
 LIMIT_S = 20.0  # on a busy machine
@@ -167,7 +168,7 @@ def test_the_board_prints_its_url_and_answers_our_client(start: Serve, tmp_path:
     assert served.end() == (128 + signal.SIGTERM, "")
 
 
-def test_clients_of_both_protocol_eras_are_served_at_once(shared: Served, tmp_path: Path) -> None:
+def test_clients_of_both_protocol_eras_are_served_at_once(shared: Served) -> None:
     server = shared.entry("board")
 
     async def call(client: Client) -> tuple[str, bool, str, bool]:
@@ -182,10 +183,11 @@ def test_clients_of_both_protocol_eras_are_served_at_once(shared: Served, tmp_pa
         )
 
     async def go() -> list[tuple[str, bool, str, bool]]:
-        one = Client(make_transport(server, tmp_path / "one"), mode="legacy", read_timeout_seconds=LIMIT_S)
-        two = Client(make_transport(server, tmp_path / "two"), mode="auto", read_timeout_seconds=LIMIT_S)
-        async with one, two:
-            return list(await asyncio.gather(call(one), call(two)))
+        async with httpx2.AsyncClient(headers=server.headers) as http, AsyncExitStack() as stack:
+            streams = [streamable_http_client(server.url, http_client=http) for _ in range(2)]
+            modes = ("legacy", "auto")
+            clients = [Client(one, mode=mode) for one, mode in zip(streams, modes, strict=True)]
+            return list(await asyncio.gather(*[call(await stack.enter_async_context(one)) for one in clients]))
 
     found = asyncio.run(asyncio.wait_for(go(), LIMIT_S))
     assert found == [(version, True, "6", True) for version in (LEGACY, MODERN)]

@@ -23,7 +23,6 @@ from mcp.client.auth.utils import extract_field_from_www_auth
 from mcp.shared.auth import AuthorizationCodeResult
 
 from ...config.project_trust import is_project
-from ...config.secrets import add_server_secrets
 from ...config.settings import ServerConfig
 from ...core.errors import AuthError, ChatError
 from ...core.sanitize import sanitize_line
@@ -82,14 +81,14 @@ class Login:
         server: ServerConfig,
         folder: Path | None,
         handlers: ClientHandlers,
+        deadlines: PausableDeadlines,
     ) -> None:
         self.error: ChatError | None = None
         self.has_agreed = False
         self.server_addresses: Sequence[Address] = ()
-        self.deadlines = PausableDeadlines()
+        self.deadlines = deadlines
         self._server, self._handlers = server, handlers
         self._file = CredentialFile(folder, server)
-        add_server_secrets(handlers.secrets, server)
         self._stored: StoredLogin | None = None
         self._lock = asyncio.Lock()
         self._has_header = "authorization" in {name.lower() for name in server.headers}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...config.servers import ServerConfig
 from ...core.errors import ProtocolError, TimeLimitError, ValidationError
-from ..protocol.dialog import STATELESS_VERSION, Dialog
+from ..protocol.dialog import STATELESS_VERSION, Dialog, read_object
 from ..protocol.faults import NEEDS, SessionLostError
 from ..roots import find_roots
 from .known_versions import is_stateless, note_stateless
@@ -48,9 +48,9 @@ class Channel:
 
 
 class UnsupportedByDirectClient(Exception):  # noqa: N818 - not an error
-    """Raised before any side effect when the server needs what only the SDK client supports.
+    """Raised before any side effect when the server needs what only the client of the chat supports.
 
-    That is a redirect, a proxy, OAuth, or HTTP with SSE. The caller retries with `sdk_session`.
+    That is a redirect, a proxy, OAuth, or HTTP with SSE. The caller retries with `connection_session`.
     """
 
 
@@ -128,7 +128,7 @@ class DirectClient:
 
     @property
     def may_require_tasks(self) -> bool:
-        """Whether tools of this server may have to be called as tasks, which only the SDK's client does."""
+        """Whether tools of this server may have to be called as tasks, which only the client of the chat does."""
         return self.version != STATELESS_VERSION
 
     def open(self) -> None:
@@ -143,18 +143,11 @@ class DirectClient:
             self._dialog.version = STATELESS_VERSION
             self._refusal = None if error.details.get("code") in _NO_HANDSHAKE else error
         else:
-            self.info, self._capabilities = self._read_object(result, "serverInfo"), self._read_object(result)
+            self.info = read_object(self.server.name, result, "serverInfo")
+            self._capabilities = read_object(self.server.name, result, "capabilities")
             text = result.get("instructions")
             self.instructions = text if isinstance(text, str) else ""
             self._send(self._dialog.accept_initialize(result))
-
-    def _read_object(self, result: dict[str, Any], key: str = "capabilities") -> dict[str, Any]:
-        """Return an object in the result of `initialize`. Raises ProtocolError if it is something else."""
-        value = result.get(key) or {}
-        if not isinstance(value, dict):
-            text = f'Server "{self.server.name}" violated the protocol: its "{key}" is not an object.'
-            raise ProtocolError(text, server=self.server.name, got=str(value)[:40])
-        return value
 
     def has_capability(self, name: str) -> bool:
         """Tell whether the server declares a capability such as "tools"; always True in the stateless form."""

@@ -6,7 +6,7 @@ wait for that. A stream that ends without the answer is resumed with GET after i
 an id (until MCP 2025-11-25). The server forgets a session with 404; that request was not processed, and is sent again
 in a new session.
 
-Redirects, proxies, HTTP+SSE (MCP 2024-11-05) and logins are left to the SDK client, by raising
+Redirects, proxies, HTTP+SSE (MCP 2024-11-05) and logins are left to the client of the chat, by raising
 UnsupportedByDirectClient. Bodies are limited, an exchange (connect, headers, body, trailers) has one deadline, and TLS
 is always verified.
 """
@@ -29,7 +29,7 @@ from ...core.errors import AuthError, ChatError, ConfigError, ConnectError, Prot
 from ...core.sanitize import sanitize_line
 from ..protocol.dialog import STATELESS_VERSION
 from ..protocol.event_stream import EventParser, resume_wait_s
-from ..protocol.faults import SessionLostError, hint_for_status, retry_wait_s
+from ..protocol.faults import NAME_PARAMS, SessionLostError, hint_for_status, retry_wait_s
 from ..protocol.framing import parse_values
 from ..protocol.http_answer import adopt_error, parse_small, quote_error_body, reports_lost_session
 from ..protocol.http_body import CHUNK_BYTES, BodyDecoder
@@ -57,8 +57,6 @@ _DELETE_S = 1.0
 URL_SAFE_CHARACTERS = "%/:?@!$&'()*+,;=~-._"
 _REJECTING_STATUSES = (400, 404, 405, 406, 410, 415, 501)
 _HEADER_MISMATCH = -32020
-_NAME_PARAMS = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
-"""The parameter whose value goes into the header Mcp-Name, by method (MCP 2026-07-28, transports)."""
 
 
 class HttpChannel(Channel):
@@ -104,7 +102,7 @@ class HttpChannel(Channel):
             SessionLostError: The server has forgotten the session; raised once.
             AuthError: The server refuses access.
             ProtocolError: The response is unusable.
-            UnsupportedByDirectClient: The server needs what only the SDK client supports.
+            UnsupportedByDirectClient: The server needs what only the client of the chat supports.
         """
         self._deadline, self._progress = ProgressDeadline(limit_s, time.monotonic()), 0
         self._end = self._deadline.end
@@ -182,7 +180,7 @@ class HttpChannel(Channel):
         method = message.get("method", "")
         if self._version == STATELESS_VERSION and method:
             headers["mcp-method"] = method
-            if name := message["params"].get(_NAME_PARAMS.get(method, "")):
+            if name := message["params"].get(NAME_PARAMS.get(method, "")):
                 headers["mcp-name"] = _encode_header(name)
         return headers
 
@@ -338,7 +336,7 @@ class HttpChannel(Channel):
         return ProtocolError(f"{self._name} sent an unusable response: {reason}.", server=self._server.name)
 
     def _handle_status(self, response: HTTPResponse, message: dict[str, Any], dialog: Dialog, phase: str) -> None:
-        """Handle a status of 300 or more: an answer in the body, a case for the SDK client, a retry, or an error."""
+        """Handle a status of 300 or more: an answer in the body, a case for the other client, a retry, or an error."""
         status, how = response.status, f"HTTP {response.status} {response.reason}".strip()
         body = self._read(response)
         said = quote_error_body(body)

@@ -1,4 +1,4 @@
-"""Open one server for one command, with the small client where possible, else with the SDK.
+"""Open one server for one command, with the small client where possible, else with that of the chat.
 
     with open_server(server) as opened:              # a ServerConfig; starts a process at once
         opened.list_tools()                          # -> [{"name", "description", "inputSchema", ...}] as it says
@@ -45,11 +45,11 @@ if TYPE_CHECKING:
     from ...config.tool_pins import Held
     from ..protocol.dialog import AskForm
     from .client import DirectClient
-    from .sdk_session import SdkSession
+    from .connection_session import ConnectionSession
 
     _T = TypeVar("_T")
 
-    DirectSession = DirectClient | SdkSession
+    DirectSession = DirectClient | ConnectionSession
 
 
 _ENVELOPE_MEMBERS = ("resultType", "ttlMs", "cacheScope")
@@ -70,13 +70,13 @@ def open_server(
 
 def open_as_chat(server: ServerConfig) -> ServerSession:
     """Connect a server as the chat does, so that it lists the same tools; what it asks of the client is declined."""
-    from .sdk_session import SdkSession
+    from .connection_session import ConnectionSession
 
-    return ServerSession(server, SdkSession(server, as_chat=True))
+    return ServerSession(server, ConnectionSession(server, as_chat=True))
 
 
 def _select_session(server: ServerConfig, max_bytes: int, ask_form: AskForm | None) -> DirectSession:
-    """Return a session: the small client for a command and plain HTTP, the SDK for the rest."""
+    """Return a session: the small client for a command and plain HTTP, that of the chat for the rest."""
     if server.command and server.transport in ("", "stdio"):
         from .posix_process import start_program
 
@@ -94,14 +94,14 @@ def _select_session(server: ServerConfig, max_bytes: int, ask_form: AskForm | No
             return DirectClient(server, HttpChannel(server, max_bytes), ask_form=ask_form)
         except UnsupportedByDirectClient:
             pass
-    return _open_with_sdk(server, max_bytes, ask_form)
+    return _open_with_connection(server, max_bytes, ask_form)
 
 
-def _open_with_sdk(server: ServerConfig, max_bytes: int, ask_form: AskForm | None) -> DirectSession:
-    """Return a session through the SDK."""
-    from .sdk_session import SdkSession
+def _open_with_connection(server: ServerConfig, max_bytes: int, ask_form: AskForm | None) -> DirectSession:
+    """Return a session through the client of the chat."""
+    from .connection_session import ConnectionSession
 
-    return SdkSession(server, max_bytes, ask_form)
+    return ConnectionSession(server, max_bytes, ask_form)
 
 
 class ServerSession:
@@ -135,7 +135,7 @@ class ServerSession:
         self._quarantine: dict[str, Held] | None = None
 
     def _run(self, do: Callable[[DirectSession], _T]) -> _T:
-        """Run `do`, and again with the SDK if the small client does not support the server."""
+        """Run `do`, and again with the client of the chat if the small client does not support the server."""
         from .client import UnsupportedByDirectClient
 
         try:
@@ -145,9 +145,9 @@ class ServerSession:
         return do(self.session)
 
     def _hand_over(self) -> None:
-        """Go on with the SDK's client."""
+        """Go on with the client of the chat."""
         self.session.close()
-        self.session = _open_with_sdk(self.server, self._max_bytes, self._ask_form)
+        self.session = _open_with_connection(self.server, self._max_bytes, self._ask_form)
 
     def open(self) -> None:
         """Wait until the server answers."""
@@ -202,7 +202,7 @@ class ServerSession:
     def call_tool(self, name: str, arguments: dict[str, Any], limit_s: float | None = None) -> dict[str, Any]:
         """Call a tool and return its result as the server wrote it.
 
-        A tool that must be called as a task (MCP 2025-11-25) is called through the SDK.
+        A tool that must be called as a task (MCP 2025-11-25) is called through the client of the chat.
 
         Args:
             name: The tool's name.

@@ -1,7 +1,7 @@
 """The requests of an MCP client, from the handshake to a result, on top of a `Session`. No I/O.
 
 Source: the MCP specification, revisions 2024-11-05 to 2025-11-25 (lifecycle) and 2026-07-28 (stateless requests). The
-SDK's client does this for itself; the blocking driver uses it.
+blocking driver uses `Dialog`; the asyncio client has many requests in flight and uses the functions.
 """
 
 from __future__ import annotations
@@ -22,11 +22,52 @@ if TYPE_CHECKING:
 
 _NEWEST_VERSION = "2025-11-25"
 STATELESS_VERSION = "2026-07-28"
-_SUPPORTED_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", _NEWEST_VERSION)
+HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", _NEWEST_VERSION)
 _CLIENT_INFO = {"name": "rkllm_chat", "version": __version__}
-_FIRST_ID = 100
+FIRST_ID = 100
 """Number of the first request: some servers send a response with id 1 before any request."""
-_META_PREFIX = "io.modelcontextprotocol/"
+META_PREFIX = "io.modelcontextprotocol/"
+INITIALIZED = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+UNCANCELLABLE = ("initialize", "server/discover")
+"""Requests that may not be cancelled (MCP 2025-11-25, cancellation)."""
+
+
+def make_stateless_meta(capabilities: dict[str, Any]) -> dict[str, Any]:
+    """Return the `_meta` of a request without a handshake (MCP 2026-07-28): who asks, and what it offers."""
+    client = {"protocolVersion": STATELESS_VERSION, "clientInfo": _CLIENT_INFO, "clientCapabilities": capabilities}
+    return {f"{META_PREFIX}{key}": value for key, value in client.items()}
+
+
+def make_initialize_params(capabilities: dict[str, Any]) -> dict[str, Any]:
+    """Return the parameters of `initialize`."""
+    return {"protocolVersion": _NEWEST_VERSION, "capabilities": capabilities, "clientInfo": _CLIENT_INFO}
+
+
+def read_version(server: str, result: dict[str, Any]) -> str:
+    """Return the version in the result of `initialize`. Raises ProtocolError for an unknown one."""
+    version = result.get("protocolVersion")
+    if version in HANDSHAKE_VERSIONS:
+        return str(version)
+    known = ", ".join(HANDSHAKE_VERSIONS)
+    text = f'Server "{server}" uses protocol version {repr(version)[:60]}; supported are {known}.'
+    raise ProtocolError(text, got=str(version)[:60])
+
+
+def read_object(server: str, result: dict[str, Any], key: str) -> dict[str, Any]:
+    """Return an object in a result of negotiation. Raises ProtocolError if it is something else."""
+    value = result.get(key) or {}
+    if isinstance(value, dict):
+        return value
+    text = f'Server "{server}" violated the protocol: its "{key}" is not an object.'
+    raise ProtocolError(text, server=server, got=str(value)[:40])
+
+
+def read_progress(params: dict[str, Any]) -> tuple[float, float | None, str] | None:
+    """Return progress, total if known, and message of a progress notification; None if it reports none."""
+    progress, total, text = params.get("progress"), params.get("total"), params.get("message")
+    if not isinstance(progress, int | float):
+        return None
+    return progress, total if isinstance(total, int | float) else None, text if isinstance(text, str) else ""
 
 
 class Dialog:
@@ -56,7 +97,7 @@ class Dialog:
         self.version = ""
         self.response: dict[str, Any] | None = None
         self.progress_count = 0
-        self._last_id = _FIRST_ID
+        self._last_id = FIRST_ID
         self._is_waiting = False
 
     def make_cancellation(self) -> dict[str, Any] | None:
@@ -78,8 +119,7 @@ class Dialog:
         self._is_waiting = True
         meta: dict[str, Any] = {"progressToken": self._last_id} if method == "tools/call" else {}
         if self.version == STATELESS_VERSION:
-            client = {"protocolVersion": STATELESS_VERSION, "clientInfo": _CLIENT_INFO, "clientCapabilities": {}}
-            meta.update({f"{_META_PREFIX}{key}": value for key, value in client.items()})
+            meta |= make_stateless_meta({})
         if meta:
             params = {**params, "_meta": meta}
         return {"jsonrpc": "2.0", "id": self._last_id, "method": method, "params": params}
@@ -89,22 +129,12 @@ class Dialog:
         capabilities: dict[str, Any] = {"roots": {}} if self._roots else {}
         if self._ask_form:
             capabilities["elicitation"] = {"form": {}, "url": {}}
-        return self.make_request(
-            "initialize", {"protocolVersion": _NEWEST_VERSION, "capabilities": capabilities, "clientInfo": _CLIENT_INFO}
-        )
+        return self.make_request("initialize", make_initialize_params(capabilities))
 
     def accept_initialize(self, result: dict[str, Any]) -> dict[str, Any]:
         """Process the result of `initialize`; return the next message. Raises ProtocolError for an unknown version."""
-        version = result.get("protocolVersion")
-        if version not in _SUPPORTED_VERSIONS:
-            known = ", ".join(_SUPPORTED_VERSIONS)
-            raise ProtocolError(
-                f'Server "{self._server}" uses protocol version {repr(version)[:60]}.',
-                f"Supported are {known}.",
-                got=str(version)[:60],
-            )
-        self.version = version
-        return {"jsonrpc": "2.0", "method": "notifications/initialized"}
+        self.version = read_version(self._server, result)
+        return INITIALIZED
 
     def receive(self, events: Iterable[Event]) -> list[dict[str, Any]]:
         """Process events of the session; return the replies to the server's requests."""
@@ -131,7 +161,7 @@ class Dialog:
         if value["method"] == "ping":
             return {**reply, "result": {}}
         if value["method"] == "roots/list" and self._roots:
-            return {**reply, "result": {"roots": [_describe_root(path) for path in self._roots]}}
+            return {**reply, "result": {"roots": [describe_root(path) for path in self._roots]}}
         params = value.get("params")
         if value["method"] == "elicitation/create" and self._ask_form and isinstance(params, dict):
             result = self._ask_form(params)
@@ -163,7 +193,8 @@ class Dialog:
         return result
 
 
-def _describe_root(path: str) -> dict[str, str]:
+def describe_root(path: str) -> dict[str, str]:
+    """Return a folder as an MCP root."""
     from urllib.parse import quote
 
     return {"uri": f"file://{quote(path, errors='surrogateescape')}", "name": path.rpartition("/")[2]}

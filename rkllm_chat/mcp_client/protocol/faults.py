@@ -1,4 +1,4 @@
-"""What counts as an answer of a server, for the SDK's client and the direct client alike. Pure.
+"""What counts as an answer of a server, for the asyncio client and the direct client alike. Pure.
 
 | answer | outcome |
 |---|---|
@@ -31,7 +31,10 @@ from ...core.retry_after import parse_retry_after
 from .framing import TOO_DEEP
 from .limits import MAX_RETRY_WAIT_S, MB
 
+INVALID_REQUEST = -32600
 METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
 UNUSABLE_CODE = -32700
 """Error code of a request whose response is unusable (JSON-RPC 2.0, 5.1: Parse error)."""
 UNUSABLE = "rkllm_chat: unusable response"
@@ -99,6 +102,13 @@ def make_answer_error(server: str, error: Mapping[str, Any], problem: str = "", 
     return ProtocolError(text, hint, server=server, code=code, data=data)
 
 
+NAME_PARAMS = {
+    "tools/call": "name",
+    "prompts/get": "name",
+    "resources/read": "uri",
+    **dict.fromkeys(("tasks/get", "tasks/update", "tasks/result", "tasks/cancel"), "taskId"),
+}
+"""The parameter whose value goes into the header Mcp-Name, by method (MCP 2026-07-28, transports)."""
 NEEDS = {
     "elicitation/create": "It asks for a form, and a one-shot command has no terminal here to show it; use the chat.",
     "sampling/createMessage": "It asks a language model, which a one-shot command does not have; use the chat or -p.",
@@ -126,7 +136,9 @@ def find_tool_fault(entry: dict[str, Any]) -> str:
         return "deep"
     if TOO_DEEP in entry.values():
         return "malformed"
-    return "" if isinstance(schema, dict) else "schema"
+    if not isinstance(schema, dict) or schema.get("type") != "object":
+        return "schema"
+    return "" if isinstance(schema.get("properties", {}), dict) else "schema"
 
 
 def make_output_error(server: str, reason: str, **details: Any) -> ProtocolError:

@@ -118,7 +118,8 @@ class Session:
         """
         try:
             check_depth(message)
-            text = json.dumps(replace_unrepresentable(message), ensure_ascii=False, separators=(",", ":"))
+            value = replace_unrepresentable(message)
+            text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_to_json)
         except (ValueError, TypeError, RecursionError) as error:
             raise ValueError(str(error).splitlines()[0]) from error
         data = text.encode()
@@ -365,6 +366,13 @@ class Session:
         self._suspects.pop(request_id, None)
         for key in [key for key in self._delayed if key[1] == repr(request_id)]:
             del self._delayed[key]
+
+
+def _to_json(value: object) -> Any:
+    """Return an argument of a program that uses the library, such as bytes or a set, as JSON. Raises ValueError."""
+    from pydantic_core import to_jsonable_python
+
+    return to_jsonable_python(value)
 
 
 def _find_fault(value: Message) -> str:

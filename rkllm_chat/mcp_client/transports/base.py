@@ -1,4 +1,4 @@
-"""Base class of transports: context managers that yield the read and write stream that `mcp.Client` takes."""
+"""Base class of transports: context managers that yield the `Driver` of their connection."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
-from mcp.shared.message import SessionMessage
 
 from ...config.secrets import make_redactor
 from ...config.servers import ServerConfig
 from ...core.thread_end import wait_for_end
 from ..protocol.limits import MAX_MESSAGE_BYTES
-from ..server_record import ServerRecord
-from .sdk_streams import ReadStream, SdkStreams, WriteStream
+from ..timing import PausableDeadlines
+from .driver import Driver
 from .server_log import ServerLog
 
 if TYPE_CHECKING:
@@ -29,15 +28,13 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_Streams = tuple[ReadStream, WriteStream]
 
-
-class Transport(AbstractAsyncContextManager[_Streams], ABC):
-    """A connection to one server. Enter and leave it once, in any task; the read stream ends with the connection.
+class Transport(AbstractAsyncContextManager[Driver], ABC):
+    """A connection to one server. Enter and leave it once, in any task.
 
     Attributes:
         server: The server's configuration.
-        mode: How `mcp.Client` must begin: "auto" or "legacy".
+        mode: How to begin: "auto", or "legacy" with the handshake of MCP 2025-11-25 and before.
         kind: Its name in TRANSPORTS, once it is known.
         end_reason: Why the connection ended, as words that follow "it" ("exited with 3"); "" before.
         exit_code: Exit code of the process, negative for a signal; None if there is none.
@@ -50,8 +47,8 @@ class Transport(AbstractAsyncContextManager[_Streams], ABC):
         max_bytes: Limit of a message from the server.
         is_ready: Whether the server has answered all that its start needs.
         secrets: Masks secrets in the server's log.
-        record: What the server has said.
-        has_ended: Set when the client has read all that came and nothing more will.
+        deadlines: Limit requests; they pause while the user logs in.
+        has_ended: Set when all that came was delivered and nothing more will.
     """
 
     def __init__(self, server: ServerConfig, log: Path) -> None:
@@ -69,7 +66,7 @@ class Transport(AbstractAsyncContextManager[_Streams], ABC):
         self.max_bytes = MAX_MESSAGE_BYTES
         self.is_ready = False
         self.secrets = make_redactor(server)
-        self.record = ServerRecord()
+        self.deadlines = PausableDeadlines()
         self.has_ended = asyncio.Event()
         self._log_path = log
         self._is_entered = False
@@ -78,6 +75,11 @@ class Transport(AbstractAsyncContextManager[_Streams], ABC):
     def stderr_tail(self) -> str:
         """The last part of the server's standard error."""
         return self._log.stderr_tail.decode("utf-8", errors="replace") if self._is_entered else ""
+
+    @property
+    def sent_methods(self) -> set[str]:
+        """Methods of the requests that were sent."""
+        return self._driver.sent_methods if self._is_entered else set()
 
     def find_denial(self, text: str, arguments: Mapping[str, object], is_error: bool) -> Denial | None:  # noqa: ARG002
         """Return what the sandbox denied the server; None if it was not that, or without a sandbox, as at a URL."""
@@ -96,17 +98,17 @@ class Transport(AbstractAsyncContextManager[_Streams], ABC):
         """Record that the server has answered all that its start needs."""
         self.is_ready = True
 
-    async def __aenter__(self) -> _Streams:
+    async def __aenter__(self) -> Driver:
         self._log, self._is_entered = ServerLog(self._log_path, self.secrets), True
         if self._log.open_error:
             log.warning("The log of a server cannot be written: %s", self._log.open_error)
-        self._streams = SdkStreams(self._log, self._put, self.record, self.max_bytes, self.has_ended)
+        self._driver = Driver(self._log, self._put, self.max_bytes, self.has_ended, self.deadlines)
         try:
             await self._open()
         except BaseException:
             await self._finish()
             raise
-        return self._streams.incoming, self._streams.outgoing
+        return self._driver
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -118,7 +120,7 @@ class Transport(AbstractAsyncContextManager[_Streams], ABC):
             with anyio.CancelScope(shield=True):
                 await run_uninterrupted(self._close())
         finally:
-            self._streams.end()
+            self._driver.end()
             self._log.close()
 
     def note_broken(self, reason: str) -> None:
@@ -132,7 +134,7 @@ class Transport(AbstractAsyncContextManager[_Streams], ABC):
         """Mark the connection as ended; the first reason counts."""
         self.end_reason = self.end_reason or reason
         self._log.finish()
-        self._streams.end()
+        self._driver.end()
 
     @abstractmethod
     async def _open(self) -> None: ...
@@ -142,7 +144,7 @@ class Transport(AbstractAsyncContextManager[_Streams], ABC):
         """Release everything that `_open` acquired, even in part, within a few seconds."""
 
     @abstractmethod
-    def _put(self, message: SessionMessage, text: bytes) -> None:
+    def _put(self, message: dict[str, Any], text: bytes) -> None:
         """Send or queue a message without waiting; `text` is its JSON."""
 
 

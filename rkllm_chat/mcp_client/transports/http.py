@@ -8,40 +8,31 @@ of more than 1 MB (mcp 2.3.0).
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import math
 from collections.abc import Sequence
-from contextvars import Context, copy_context
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import anyio
 import httpx2
 from mcp.client.streamable_http import streamable_http_client
-from mcp.shared.message import SessionMessage
-from mcp_types import (
-    CONNECTION_CLOSED,
-    INTERNAL_ERROR,
-    METHOD_NOT_FOUND,
-    JSONRPCError,
-    JSONRPCMessage,
-    JSONRPCRequest,
-    JSONRPCResponse,
-)
+from mcp.shared.inbound import encode_header_value, mcp_param_headers
+from mcp.shared.message import ClientMessageMetadata, SessionMessage
+from mcp_types import CONNECTION_CLOSED, JSONRPCError, JSONRPCResponse, jsonrpc_message_adapter
 
 from ...config.servers import ServerConfig
 from ...core.errors import ChatError, ConnectError
 from ..error_messages import describe_connect_error, first_leaf
-from ..protocol.faults import make_unusable
+from ..protocol.dialog import META_PREFIX
+from ..protocol.faults import INTERNAL_ERROR, METHOD_NOT_FOUND, NAME_PARAMS, make_unusable
 from ..protocol.framing import check_depth, replace_unrepresentable
 from ..protocol.limits import RateLimit
-from ..timing import PausableDeadlines
 from .addresses import check_headers, is_public, redact_url, resolve_url
 from .base import Transport
 from .flood_brake import FloodBrake
 from .http_client import ServerHttpClient, has_same_origin
-from .sdk_streams import read_sent
 
 _CONNECT_S = 10.0
 _POST_S = 10.0
@@ -75,9 +66,8 @@ class HttpTransport(Transport):
             self.kind = kinds[0]
         if kinds[0] == "sse":
             self.mode = "legacy"
-        # Each with its sender's context, in which the SDK looks for a request's deadline (mcp 2.3.0).
-        self._unsent: list[tuple[SessionMessage, Context]] = []
-        self._sent: list[tuple[SessionMessage, Context]] = []
+        self._unsent: list[dict[str, Any]] = []
+        self._sent: list[dict[str, Any]] = []
         self._refusal: ChatError | None = None
         self._answers = RateLimit(_MAX_ANSWERS, _ANSWERS_S)
         self._is_rejected = False
@@ -108,10 +98,10 @@ class HttpTransport(Transport):
                 self._runner.cancel()
                 await asyncio.wait([self._runner], timeout=_CANCEL_S)
 
-    def _put(self, message: SessionMessage, text: bytes) -> None:
-        if isinstance(message.message, JSONRPCResponse | JSONRPCError) and not self._answers.try_acquire():
+    def _put(self, message: dict[str, Any], text: bytes) -> None:
+        if "method" not in message and not self._answers.try_acquire():
             return  # each would be a POST before the next call
-        self._unsent.append((replace(message, message=read_sent(text).message), copy_context()))
+        self._unsent.append(json.loads(text))  # as it is sent, with what JSON cannot represent replaced
         self._has_unsent.set()
 
     async def _run(self) -> None:
@@ -133,9 +123,8 @@ class HttpTransport(Transport):
         """Run one kind to its end; return False if the server does not support it and another is left."""
         self.kind, self._is_settled, self._is_rejected = kind, False, False
         self._unsent, self._sent = [*self._sent, *self._unsent], []
-        clock = self.login.deadlines if self.login else PausableDeadlines()
         try:
-            with clock.limit(_CONNECT_S) as self._limit:
+            with self.deadlines.limit(_CONNECT_S) as self._limit:
                 async with ServerHttpClient(self, self._is_out) as caller:
                     return await (self._run_sse(caller) if kind == "sse" else self._run_http(caller, is_last))
             raise TimeoutError("it does not answer")
@@ -154,7 +143,7 @@ class HttpTransport(Transport):
         await self._closing.wait()
         scope.cancel()
 
-    async def _take_unsent(self) -> tuple[SessionMessage, Context]:
+    async def _take_unsent(self) -> dict[str, Any]:
         while not self._unsent:
             self._has_unsent.clear()
             await self._has_unsent.wait()
@@ -184,8 +173,23 @@ class HttpTransport(Transport):
 
     async def _forward(self, write: Any) -> None:
         while True:
-            message, context = await self._take_unsent()
-            await context.run(asyncio.ensure_future, write.send(message))
+            message = await self._take_unsent()
+            metadata = ClientMessageMetadata(headers=self._make_headers(message))
+            await write.send(SessionMessage(jsonrpc_message_adapter.validate_python(message, by_name=False), metadata))
+
+    def _make_headers(self, message: dict[str, Any]) -> dict[str, str]:
+        """Return the headers that say what a message is (MCP 2026-07-28), or only the version of the handshake."""
+        params, method = message.get("params") or {}, message.get("method", "")
+        version = params.get("_meta", {}).get(f"{META_PREFIX}protocolVersion")
+        if version is None:
+            return {"mcp-protocol-version": self._driver.version} if self._driver.version else {}
+        headers = {"mcp-protocol-version": version, "mcp-method": method}
+        name = str(params.get(NAME_PARAMS.get(method, ""), ""))
+        if name:
+            headers["mcp-name"] = encode_header_value(name)
+        if method == "tools/call" and (named := self._driver.header_arguments.get(name)):
+            headers |= mcp_param_headers(named, params.get("arguments") or {})
+        return headers
 
     def _deliver(self, item: SessionMessage | Exception) -> None:
         self._is_settled = True
@@ -205,18 +209,18 @@ class HttpTransport(Transport):
                 value["error"] = make_unusable(message.error.message)
             elif message.error.message.startswith("SSE stream ended"):
                 self.note_broken("closed the connection before the response was complete")
-        self._streams.deliver(self._streams.session.receive_value(value))
+        self._driver.deliver(self._driver.session.receive_value(value))
 
     def _deliver_result(self, message: JSONRPCResponse) -> None:
         """Deliver a result without NaN, which the SDK's parser accepts (2.3.0), or an error if nested too deeply."""
         try:
             check_depth(message.result)
         except ValueError as error:
-            self._streams.fail_request(message.id, str(error))
+            self._driver.fail_request(message.id, str(error))
         else:
             result = replace_unrepresentable(message.result)
             value = {"jsonrpc": "2.0", "id": message.id, "result": result}
-            self._streams.deliver(self._streams.session.receive_value(value))
+            self._driver.deliver(self._driver.session.receive_value(value))
 
     async def _run_sse(self, caller: ServerHttpClient) -> bool:
         """Read messages as events of one long response, and POST to the address in its first event."""
@@ -232,7 +236,7 @@ class HttpTransport(Transport):
                         group.start_soon(self._post_all, caller, _resolve_endpoint(response.url, event.data))
                         self._mark_connected()
                     elif event.event == "message":
-                        self._streams.deliver(self._streams.session.receive_line(bytearray(event.data.encode())))
+                        self._driver.deliver(self._driver.session.receive_line(bytearray(event.data.encode())))
                 group.cancel_scope.cancel()
         self._end("was closed" if self._closing.is_set() else "ended its event stream")
         return True
@@ -240,23 +244,20 @@ class HttpTransport(Transport):
     async def _post_all(self, caller: ServerHttpClient, url: httpx2.URL) -> None:
         self._sent.clear()
         while True:
-            item, context = await self._take_unsent()
-            await context.run(asyncio.ensure_future, self._post(caller, url, item.message))
+            await self._post(caller, url, await self._take_unsent())
 
-    async def _post(self, caller: ServerHttpClient, url: httpx2.URL, message: JSONRPCMessage) -> None:
-        request_id = message.id if isinstance(message, JSONRPCRequest) else None
-        if isinstance(message, JSONRPCRequest) and message.method == "server/discover":
+    async def _post(self, caller: ServerHttpClient, url: httpx2.URL, message: dict[str, Any]) -> None:
+        request_id = message.get("id") if "method" in message else None
+        if message.get("method") == "server/discover":
             # No SSE server knows this method, and some do not answer it.
-            self._streams.fail_request(message.id, "Method not found", METHOD_NOT_FOUND)
+            self._driver.fail_request(request_id, "Method not found", METHOD_NOT_FOUND)
             return
-        clock = self.login.deadlines if self.login else PausableDeadlines()
-        with clock.limit(_POST_S) as limit:
-            data = message.model_dump(by_alias=True, mode="json", exclude_unset=True)
-            response = await caller.post(url, json=data)
+        with self.deadlines.limit(_POST_S) as limit:
+            response = await caller.post(url, json=message)
             if request_id is not None and not response.is_success:
-                self._streams.fail_request(request_id, self.problem, INTERNAL_ERROR)
+                self._driver.fail_request(request_id, self.problem, INTERNAL_ERROR)
         if request_id is not None and limit.cancelled_caught:
-            self._streams.fail_request(
+            self._driver.fail_request(
                 request_id, f"The server did not accept the message within {_POST_S:g} s", INTERNAL_ERROR
             )
 

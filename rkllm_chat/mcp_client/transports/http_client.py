@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 import httpx2
-from mcp_types import INTERNAL_ERROR
 
 from ...core.errors import ChatError
 from ..error_messages import LOGIN_REFUSED, describe_connect_error
-from ..protocol.faults import UNUSABLE, retry_wait_s
+from ..protocol.faults import INTERNAL_ERROR, UNUSABLE, retry_wait_s
 from ..protocol.framing import prune_deep_lists
 from ..protocol.http_answer import SESSION_LOST, adopt_error, parse_small, quote_error_body, reports_lost_session
 from .addresses import check_new_connection, check_peer, is_loopback

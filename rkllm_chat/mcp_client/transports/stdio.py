@@ -20,8 +20,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from mcp.shared.message import SessionMessage
-
 from ...config.servers import ServerConfig
 from ...core.errors import ConnectError
 from ...core.programs import describe_exit
@@ -101,9 +99,9 @@ class StdioTransport(Transport):
         data = self._read(self._process.stdout, self._stop_soon)
         self._received += len(data)
         if not self._stopped.is_set():
-            self._streams.deliver(self._streams.session.receive_bytes(data))
-            if self._streams.session.discarded > MAX_DISCARDED_BYTES:
-                self._streams.deliver(self._streams.session.reject_unfinished())
+            self._driver.deliver(self._driver.session.receive_bytes(data))
+            if self._driver.session.discarded > MAX_DISCARDED_BYTES:
+                self._driver.deliver(self._driver.session.reject_unfinished())
                 self._stop(f"sent more than {MAX_DISCARDED_BYTES // MB} MB on one line", is_patient=False)
         return len(data)
 
@@ -145,7 +143,7 @@ class StdioTransport(Transport):
         if self._stop_timer is None:
             self._stop_timer = self._loop.call_later(_EXIT_S, self._stop, reason)
 
-    def _put(self, message: SessionMessage, text: bytes) -> None:  # noqa: ARG002 - only the text is sent
+    def _put(self, message: dict[str, Any], text: bytes) -> None:  # noqa: ARG002 - only the text is sent
         if self._stopped.is_set():
             return
         line = text + b"\n"

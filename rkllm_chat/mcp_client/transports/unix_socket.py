@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
-
-from mcp.shared.message import SessionMessage
 
 from ...config.servers import ServerConfig
 from ...core.errors import ConnectError
@@ -38,12 +37,12 @@ class UnixSocketTransport(Transport):
         self._work = asyncio.create_task(self._read(opened[0]))
 
     async def _read(self, reader: asyncio.StreamReader) -> None:
-        session, reason = self._streams.session, "closed the connection"
+        session, reason = self._driver.session, "closed the connection"
         try:
             while data := await reader.read(_READ_SIZE):
-                self._streams.deliver(session.receive_bytes(data))
+                self._driver.deliver(session.receive_bytes(data))
                 if session.discarded > MAX_DISCARDED_BYTES:
-                    self._streams.deliver(session.reject_unfinished())
+                    self._driver.deliver(session.reject_unfinished())
                     reason = f"sent more than {MAX_DISCARDED_BYTES // MB} MB on one line"
                     break
         except OSError as error:
@@ -51,7 +50,7 @@ class UnixSocketTransport(Transport):
         finally:
             self._end(reason)
 
-    def _put(self, message: SessionMessage, text: bytes) -> None:  # noqa: ARG002 - only the text is sent
+    def _put(self, message: dict[str, Any], text: bytes) -> None:  # noqa: ARG002 - only the text is sent
         self._writer.write(text + b"\n")
         if self._writer.transport.get_write_buffer_size() > _MAX_UNWRITTEN_BYTES:
             self._end("does not read its input")

@@ -14,7 +14,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from mcp.shared.message import SessionMessage
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 from websockets.typing import Subprotocol
@@ -111,7 +110,7 @@ class WebSocketTransport(Transport):
         try:
             while True:
                 line = bytearray(await connection.recv(decode=False))
-                self._streams.deliver(self._streams.session.receive_line(line))
+                self._driver.deliver(self._driver.session.receive_line(line))
         except ConnectionClosed as error:
             reason = _describe_close(error).format(self.max_bytes // MB)
         finally:
@@ -122,7 +121,7 @@ class WebSocketTransport(Transport):
             while True:
                 await connection.send(await self._unsent.get())
 
-    def _put(self, message: SessionMessage, text: bytes) -> None:  # noqa: ARG002 - only the text is sent
+    def _put(self, message: dict[str, Any], text: bytes) -> None:  # noqa: ARG002 - only the text is sent
         self._unsent.put_nowait(text.decode())
 
     async def _close(self) -> None:

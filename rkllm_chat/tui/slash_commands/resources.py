@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from ...chat import attachments as attach
 from ...chat.app import App
 from ...chat.event_stream import Emit, emit_all
-from ...chat.no_servers import NoServers
 from ...chat.turn import Turn
 from ...core.errors import ChatError, UsageError
 from ...core.events import Event, Notice, Page, Table
@@ -294,6 +293,6 @@ def read_content(content: Any) -> str:
 
 def _servers_of(app: App) -> Toolbox:
     """Return the toolbox of the MCP servers. Raises UsageError if there are no servers."""
-    if isinstance(app.servers, NoServers):
+    if not app.servers.connections:
         raise UsageError("There are no servers.", "/mcp add NAME -- COMMAND adds one.")
     return app.servers

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from ...calls.tool_names import find_tools, shown_names
 from ...chat.app import App
 from ...chat.event_stream import Emit
-from ...chat.no_servers import NoServers
 from ...chat.server_approval import describe_known, list_config_notices
 from ...config import editor as configfile
 from ...config.files import find_origin
@@ -178,7 +177,7 @@ async def _show_server(app: App, name: str, emit: Emit) -> None:
 async def restart_server(app: App, name: str, emit: Emit) -> None:
     """Restart a server."""
     _find_server(app, name)
-    if isinstance(app.servers, NoServers) or name not in app.servers.connections:
+    if name not in app.servers.connections:
         raise UsageError(f'Server "{name}" is disabled.', f"/mcp enable {name} enables it.")
     await app.servers.restart(name)
     await app.sandbox_access.offer()
@@ -313,7 +312,7 @@ async def _manage_login(app: App, argument: str, emit: Emit) -> None:
     words, servers = app.words, app.servers
     name, _, rest = argument.strip().partition(" ")
     names = list(servers.connections)
-    if isinstance(servers, NoServers) or name not in names or rest.strip() not in ("", _FORGET):
+    if name not in names or rest.strip() not in ("", _FORGET):
         await emit(Notice(words("login.usage", names=", ".join(names))))
         return
     if rest:

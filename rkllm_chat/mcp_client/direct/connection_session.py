@@ -1,4 +1,4 @@
-"""A one-shot session through the SDK, for servers that the small client does not support.
+"""A one-shot session through the client of the chat, for servers that the small client does not support.
 
 Synchronous: each method runs its own event loop until it is done.
 """
@@ -17,21 +17,19 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from mcp import Client
-from mcp_types import ElicitRequestParams, ElicitResult, Request
-from pydantic import BaseModel, ConfigDict
-
 from ...config.files import LOGINS_FOLDER
 from ...config.loader import state_folder
 from ...config.servers import ServerConfig
-from ...core.errors import ChatError, ProtocolError
-from ..auth.login import Login
+from ...core.errors import ChatError
 from ..connection import Connection
 from ..handlers import ClientHandlers, ElicitHandler, ignore
 from ..progress import CallDeadline
 from ..protocol.limits import MAX_RESULT_BYTES
 
 if TYPE_CHECKING:
+    from mcp_types import ElicitRequestParams, ElicitResult
+
+    from ..client import Client
     from ..protocol.dialog import AskForm
     from ..transports.base import Transport
 
@@ -40,23 +38,13 @@ _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _T = TypeVar("_T")
 
 
-class _AnyResult(BaseModel):
-    """A result that is not validated."""
-
-    model_config = ConfigDict(extra="allow")
-
-
-class AnyRequest(Request[dict[str, Any], str]):
-    """A request with any method."""
-
-
-class SdkSession:
-    """A session with the interface of `DirectClient`, through the SDK. Every method raises only ChatErrors.
+class ConnectionSession:
+    """A session with the interface of `DirectClient`, through a `Connection`. Every method raises only ChatErrors.
 
     Attributes:
         server: The server's configuration.
         phase_seconds: Duration of each phase so far.
-        needs: "": what is asked of the client without being offered is refused by the SDK.
+        needs: "": what is asked of the client without being offered is refused.
         may_require_tasks: False: tasks are run here.
     """
 
@@ -81,16 +69,15 @@ class SdkSession:
             elicit = _make_elicit_handler(_decline_form)
             handlers = ClientHandlers(sample=_decline, elicit=elicit, default_root=Path.cwd())
         self._max_bytes = max_bytes
-        self._results: dict[str, Any] = {}
         self._connection = Connection(server, self._log_file, handlers)
         self._lifecycle = self._connection.lifecycle
         self._lifecycle.on_transport = self._prepare_transport
-        self._lifecycle.login = Login(server, state_folder() / LOGINS_FOLDER, handlers)
+        self._lifecycle.login_folder = state_folder() / LOGINS_FOLDER
         self._is_open = False
 
     def _prepare_transport(self, transport: Transport) -> None:
-        """Record the last raw result of each method, and use this session's limit of a message."""
-        transport.max_bytes, transport.record.results = self._max_bytes, self._results
+        """Use this session's limit of a message."""
+        transport.max_bytes = self._max_bytes
 
     @property
     def no_sandbox(self) -> str:
@@ -106,8 +93,7 @@ class SdkSession:
     @property
     def info(self) -> dict[str, Any]:
         """The server's name and version."""
-        info = self._lifecycle.server_info
-        return info.model_dump(by_alias=True, exclude_none=True, mode="json") if info else {}
+        return dict(self._lifecycle.server_info)
 
     @property
     def instructions(self) -> str:
@@ -137,42 +123,21 @@ class SdkSession:
     def has_capability(self, name: str) -> bool:
         """Tell whether the server declares a capability such as "tools"."""
         self.open()
-        return getattr(self._lifecycle.capabilities, name) is not None
+        return self._lifecycle.declares(name)
 
     def request(self, method: str, params: dict[str, Any], phase: str, limit_s: float) -> dict[str, Any]:
         """Send a request and return its result as the server wrote it; arguments as for `DirectClient.request`."""
         self.open()
         if method == "tools/call":
-            return self._call_tool(params["name"], params["arguments"], phase, limit_s)
+            call = self._connection.call_raw(params["name"], params["arguments"], ignore, limit_s=limit_s)
+            return self._run(call, phase)
 
-        async def send(client: Client) -> _AnyResult:
-            deadline = CallDeadline(limit_s, self._lifecycle.login.deadlines)
-
-            async def extend(progress: float, total: float | None, message: str | None) -> None:  # noqa: ARG001
-                deadline.extend()
-
-            request, on_progress = AnyRequest(method=method, params=params), extend if phase == "call" else None
+        async def send(client: Client) -> dict[str, Any]:
+            deadline = CallDeadline(limit_s, self._lifecycle.deadlines)
             with deadline.enforce():
-                return await client.session.send_request(
-                    request, _AnyResult, deadline.max_s, progress_callback=on_progress
-                )
+                return await client.request(method, params, deadline.max_s)
 
-        self._run(self._connection.request(send, limit_s, repeat=False), phase)
-        result: dict[str, Any] = self._results[method]
-        if (kind := result.get("resultType", "complete")) != "complete":
-            text = f'Server "{self.server.name}" requires more input ({kind}), which a one-shot command cannot provide.'
-            raise ProtocolError(text, "Use the tool in the chat.", server=self.server.name, got=kind)
-        return result
-
-    def _call_tool(self, name: str, arguments: dict[str, Any], phase: str, limit_s: float) -> dict[str, Any]:
-        """Call a tool, as a task if it requires that; the result of a task is as the SDK read it."""
-        results = self._results
-        results.pop("tools/call", None)
-        called = self._run(self._connection.call(name, arguments, ignore, limit_s=limit_s), phase)
-        result: dict[str, Any] = results.get("tools/call", {})
-        if result.get("resultType", "complete") == "complete" and "content" in result:
-            return result
-        return called.model_dump(by_alias=True, exclude_none=True, mode="json")
+        return self._run(self._connection.request(send, limit_s, repeat=False), phase)
 
     def _run(self, work: Coroutine[Any, Any, _T], phase: str) -> _T:
         started_at = time.monotonic()
@@ -205,6 +170,8 @@ def _decline_form(_params: dict[str, Any]) -> dict[str, Any]:
 
 def _make_elicit_handler(ask_form: AskForm) -> ElicitHandler:
     async def elicit(_server: str, params: ElicitRequestParams) -> ElicitResult:
+        from mcp_types import ElicitResult
+
         asked = params.model_dump(by_alias=True, exclude_none=True, mode="json")
         return ElicitResult.model_validate(await asyncio.to_thread(ask_form, asked), by_name=False)
 
