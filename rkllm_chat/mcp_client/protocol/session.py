@@ -370,9 +370,9 @@ class Session:
 
 def _to_json(value: object) -> Any:
     """Return an argument of a program that uses the library, such as bytes or a set, as JSON. Raises ValueError."""
-    from pydantic_core import to_jsonable_python
+    from pydantic import TypeAdapter
 
-    return to_jsonable_python(value)
+    return TypeAdapter(Any).dump_python(value, mode="json")
 
 
 def _find_fault(value: Message) -> str:
