@@ -182,7 +182,7 @@ def tell(scene: Scene, turns: Sequence[Exchange], random: Random) -> Talk:
 
 def with_lines(exchange: Exchange, lines: tuple[str, ...], scene: Scene) -> Messages:
     (asked, label), *rest = exchange.messages(scene.tools, scene.form)
-    return [(replace(asked, tools=lines), label), *rest]
+    return [(replace(asked, tool_lines=lines), label), *rest]
 
 
 def conversation(scene: Scene, random: Random, held_out: bool = False) -> Conversation:
@@ -205,7 +205,7 @@ def cut_short(talk: Talk, random: Random) -> Conversation:
 def like_talks(scene: Scene, random: Random, held_out: bool = False) -> list[Talk]:
     """A talk, and others that begin with the same lines on tools, which need be computed only once."""
     talk = tell(scene, draw_turns(scene, random, held_out), random)
-    lines = talk[0][1][0][0].tools
+    lines = talk[0][1][0][0].tool_lines
     part = told_part(scene, lines)
     return [talk, *(like_talk(scene, part, lines, random, held_out) for _ in range(LIKE_TALKS if part.tools else 0))]
 

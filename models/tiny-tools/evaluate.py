@@ -81,7 +81,8 @@ async def judge(backend: Backend, settings: Settings, sample: Sample) -> tuple[d
 def are_told(names: Sequence[str], history: Sequence[Message]) -> bool:
     """Whether the ranking chose all of these for the last question."""
     asked = next(message for message in reversed(history) if message.role == "user")
-    return all(any(re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", line) for line in asked.tools) for name in names)
+    lines = asked.tool_lines
+    return all(any(re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", line) for line in lines) for name in names)
 
 
 def body_of(sample: Sample) -> str:

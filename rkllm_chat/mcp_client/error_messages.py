@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .transports.base import Transport
 
 LOGIN_REFUSED = "rkllm_chat: login refused"
-"""The `data` of an error response that stands for the error of the login, see `transports.http_client`."""
+"""The `data` of an error response that stands for the error of the login, see `transports/http_client.py`."""
 
 
 def translate_call_error(name: str, error: BaseException, limit_s: float, transport: Transport | None) -> ChatError:

@@ -33,7 +33,7 @@ def test_the_model_calls_a_tool_of_the_server_and_answers(start_api: StartApi, c
 def test_tools_of_the_client_and_of_the_server_stand_side_by_side(
     start_api: StartApi, connect: Connect, script: Callable[..., str]
 ) -> None:
-    own, theirs = call_text("calculate", expression="6 * 7"), call_text("get_tide", harbour="Husum", days=1)
+    own, theirs = call_text("calculate", expression="12 * 34"), call_text("get_tide", harbour="Husum", days=1)
     served = start_api("--mcp", "--model", script(own, theirs, "It is 42 cm."))
     client = connect(served)
     messages = list(QUESTION)

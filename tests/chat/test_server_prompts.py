@@ -109,7 +109,8 @@ def send_prompt(folder: Path, line: str) -> tuple[list[str], list[tuple[str, str
 @pytest.mark.slow
 def test_the_model_reads_what_is_for_it_with_resources_as_data_and_pictures_named(tmp_path: Path) -> None:
     shown, sent, asked = send_prompt(tmp_path, "/prompt report")
-    assert sent == SENT
+    said = "\n\n".join(text for _, text in SENT[:4])  # templates reject two messages of the user in a row
+    assert sent == [("user", said), *SENT[4:]]
     page = "\n".join(f"{role}: {text}" for role, text in SENT)
     assert shown == [USING.format("report"), FOR_USER, "The log is not public.", page]
     assert asked == ["Send it? [y/N] "]
@@ -117,7 +118,8 @@ def test_the_model_reads_what_is_for_it_with_resources_as_data_and_pictures_name
 
 @pytest.mark.slow
 def test_a_long_resource_is_shortened_to_the_budget_and_that_is_said(tmp_path: Path) -> None:
-    shown, [_, (_, text)], _ = send_prompt(tmp_path, "/prompt year")
+    shown, [(_, sent)], _ = send_prompt(tmp_path, "/prompt year")
+    text = sent[sent.index("Content of") :]
     assert 1000 < len(text) < 20_000
     assert text.startswith("Content of harbour://log (text/plain):\n```\nA storm.") and text.endswith("\n```")
     assert re.fullmatch(r"harbour://log was shortened from 81000 to \d+ bytes to fit the context\.", shown[-1])

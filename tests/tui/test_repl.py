@@ -361,7 +361,7 @@ def test_a_server_is_added_switched_off_and_on_and_removed(open_chat: OpenChat, 
     screen.enter("/mcp reload", "board    connected", "harbour  connected")
     screen.enter("/mcp remove harbour", "Server 'harbour' was removed from mcp_config.toml.")
     assert "harbour" not in config.read_text(encoding="utf-8")
-    screen.enter("/mcp remove board", "Server 'board' was removed from mcp_config.toml.")
+    screen.enter("/mcp disable board", "board  off")
 
 
 def test_the_configuration_is_read_again(open_chat: OpenChat, harbour: Path) -> None:
