@@ -100,6 +100,8 @@ def find_meant_tools(chat: Conversation, reply: str) -> tuple[list[Tool], bool]:
         if is_forced and not meant and is_refusal(reply):
             meant = rank_tools(index, question, counts)[:_MAX_LIKELY]
         meant = [tool for tool in meant if not may_write(tool)]
+        # an address is one of the web sooner than a server's resource, which the program's own tool reads
+        meant = [tool for tool in meant if tool.server] or meant
     is_possible = not chat.backend.native_tools and (_can_force(chat) or _name_tools(chat, meant))
     return (meant, bool(named)) if is_possible else ([], False)
 

@@ -287,6 +287,24 @@ def test_a_refusal_is_no_answer_where_a_tool_takes_a_value_of_the_question(
     assert toolbox.called == [(call[0], {call[1]: value})]
 
 
+class OfficeWithResources(Office):
+    """Its servers have resources, which the program's own tool reads."""
+
+    @property
+    def tools(self) -> Sequence[Tool]:
+        own = Tool(
+            "read_resource", "", {"type": "object", "properties": {"uri": {}}, "required": ["uri"]}, read_only=True
+        )
+        return [own, *super().tools]
+
+
+def test_an_address_is_fetched_sooner_than_read_as_a_resource_of_a_server() -> None:
+    chat = make_chat(["I cannot access the internet.", "Sorry."], OfficeWithResources())
+    take_turn(chat, "When is http://127.0.0.1/museum.html open?")
+    asked = backend_of(chat).prompts[1][-1].text
+    assert "fetch" in asked and "read_resource" not in asked
+
+
 @pytest.mark.parametrize(
     ("question", "reply", "offered"),
     [
