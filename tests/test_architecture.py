@@ -221,3 +221,16 @@ def test_a_tool_call_imports_only_allowed_modules(
         for name in ours
     }
     assert (imported - ours - allowed - {"rkllm_chat"}, packages - ONE_SHOT_PACKAGES) == (set(), set())
+
+
+@pytest.mark.parametrize("command", [CHAT, ("mcp", "trust", "other", "--yes")], ids=["chat", "trust"])
+def test_servers_are_opened_without_the_sdk(
+    command: tuple[str, ...], script: Callable[..., str], folder: Path, environment: dict[str, str]
+) -> None:
+    """It takes half of the processor time until the first prompt; logins and HTTP need it."""
+    (folder / "server.py").write_text(SERVER, encoding="utf-8")
+    entry = {"command": sys.executable, "args": ["server.py"]}
+    (folder / "mcp.json").write_text(json.dumps({"mcpServers": {"other": entry}}), encoding="utf-8")
+    script("Hello.")
+    imported = list_imported("-m", "rkllm_chat", *command, cwd=folder, environment=environment)
+    assert "rkllm_chat.mcp_client.client" in imported and not {"mcp", "mcp_types", "httpx2"} & imported
