@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fuzzing import examples
@@ -456,6 +456,7 @@ def test_any_reply_gives_the_same_events_in_whatever_pieces(
 
 @light
 @given(format_name=families, reply=replies, unmarked=st.booleans())
+@example(format_name="", reply="<tool_call><|im_start|></tool_call>", unmarked=False)
 def test_every_character_of_any_reply_is_shown_or_part_of_a_call_or_a_mark_or_invented(
     format_name: str, reply: str, unmarked: bool
 ) -> None:
@@ -463,11 +464,11 @@ def test_every_character_of_any_reply_is_shown_or_part_of_a_call_or_a_mark_or_in
     events = scanner.feed(reply) + scanner.close()
     described = {event.raw for event in events if isinstance(event, CallDescribed)}
     assert all(source in reply for source in described)
-    if events and isinstance(events[-1], CallUnreadable) and "between the markers" in events[-1].detail:
-        events.pop()  # its text was shown before
     parts = [event for event in events if not isinstance(event, CallDescribed | TextWasThought)]
     sources = [event.text if isinstance(event, Text | Thought | InventedResult) else event.raw for event in parts]
-    assert consists_of(reply, sources), events
+    last = events[-1] if events else None
+    may_be_shown = isinstance(last, CallUnreadable) and "between the markers" in last.detail  # as text before it
+    assert consists_of(reply, sources) or (may_be_shown and consists_of(reply, sources[:-1])), events
     for event in events:
         if isinstance(event, InventedResult):
             assert (
