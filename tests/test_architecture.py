@@ -215,6 +215,8 @@ def test_a_tool_call_imports_only_allowed_modules(
     imported = list_imported("-m", "rkllm_chat", *call, cwd=folder, environment=environment)
     ours = {name for name in imported if name.partition(".")[0] == "rkllm_chat"} - {"rkllm_chat"}
     watch = () if hasattr(os, "pidfd_open") else ("threading",)  # for the exit of the server, as on macOS
+    if sys.version_info >= (3, 14):
+        watch = (*watch, "annotationlib")  # typing.get_type_hints imports it
     allowed = list_imported("-c", f"import {', '.join([*ONE_SHOT_MODULES, *watch, *needed])}", cwd=folder)
     packages = {
         name.partition(".")[2] if MODULES[name].name == "__init__.py" else name.rpartition(".")[0].partition(".")[2]

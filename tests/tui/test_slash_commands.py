@@ -76,7 +76,7 @@ BAD_LINES = {
     "/call get_tied": "Did you mean get_tide?",
     "/resource nosuch.txt": "nosuch.txt is not a file",
     "/resource ~nosuchuser/rope.txt": "~nosuchuser/rope.txt is not a file",
-    f"/resource {'rope' * 70}": "cannot be read",
+    f"/resource {'rope' * 70}": "cannot be read" if sys.version_info < (3, 14) else "is not a file",
     "/model ~nosuchuser/rope.gguf": "~nosuchuser/rope.gguf: No such file",
     f"/model {'rope' * 70}": "There is no model",
     "/resource file:///etc/passwd": "No server lists file:///etc/passwd",
