@@ -23,6 +23,7 @@ from ..config.settings import ServerConfig
 from ..config.tool_pins import INSTRUCTIONS, extract_text
 from ..core.errors import ChatError, ConnectError
 from ..core.skills import Skill
+from ..core.thread_end import run_to_end
 from .advertised_tools import AdvertisedTools, ToolListing, ToolListRefresher
 from .call_log import log_fault, log_start, log_stop
 from .client import Client
@@ -336,7 +337,8 @@ class ServerLifecycle:
         started_at, opened, transport = time.monotonic(), False, None
         try:
             await asyncio.to_thread(self.handlers.check_start, self.config)
-            transport = await asyncio.to_thread(self._open_transport)  # the SDK takes half a second to import
+            # it may import the SDK, half a second; its late end would replace the transport of the next start
+            transport = await run_to_end(self._open_transport)
             with self.deadlines.limit(self.config.connect_s) as limit:
                 async with transport as driver:
                     client = self._make_client(driver)
