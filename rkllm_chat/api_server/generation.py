@@ -186,7 +186,7 @@ class _HeldReply:
 
     def take_text(self) -> str:
         """Return all text that the client does not have yet."""
-        if not self.text:  # the report waits for the words behind it
+        if not self.text:  # the report is sent with the first words of the answer
             return ""
         text, self.report, self.text = self.report + self.text, "", ""
         return text
