@@ -42,6 +42,7 @@ async def run_download(command: Sequence[str], tell: Callable[[str], None]) -> N
     finally:
         if process.returncode is None:
             process.kill()
+        # also where this is cancelled again: the next download must not begin beside the end of this one
         await wait_for_end(asyncio.ensure_future(process.wait()))
         errors.cancel()
     if code:

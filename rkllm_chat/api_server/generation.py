@@ -225,6 +225,7 @@ class ReplyGenerator:
         """
         check_length(request.count_characters(), backend)
         check_media(request.messages, backend.media_kinds)
+        # for each request: the one before may have switched it
         if isinstance(backend, ThinkingSwitch):
             backend.set_thinking(request.thinking or settings.thinking)
         self._request, self._histories = request, histories
@@ -351,6 +352,7 @@ class ReplyGenerator:
                         yield shown
                     if isinstance(event, TurnEnded) or (isinstance(event, CallsDetected) and self._calls):
                         break
+        # what there is goes to the client, with the reason "length"
         except LimitReachedError:
             pass
         for shown in self._show(held.take_text()):
@@ -441,6 +443,7 @@ class ReplyGenerator:
         if self._request.prefix:  # the history has only the rest of the reply
             return
         history = list(self._chat.history)
+        # of calls that the client runs; it sends their results with its next request
         while history and history[-1].role == "tool":
             history.pop()
         reply = ClientMessage("assistant", "".join(self._text), tuple(self._calls))

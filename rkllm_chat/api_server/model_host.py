@@ -177,6 +177,7 @@ class ModelHost:
     async def _switch_to(self, settings: Settings) -> None:
         """Unload the model for another one; one that is still loading cannot be interrupted."""
         if self._loading:
+            # not `await self._loading`: whether that load fails is no matter of this request
             await asyncio.wait([self._loading])
             await self._close_backend()
         self.settings, self._loading = settings, None

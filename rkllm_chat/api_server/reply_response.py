@@ -143,6 +143,7 @@ class ReplyResponse(Response):
             return
         assert stream
         sink.has_begun = True
+        # a client that has closed its sending half and one that has left differ only when something is written
         scope[WRITE_BLANK] = partial(sink.write, stream.keep_alive)
         begin = Response(media_type=stream.media_type, headers={**_STREAM_HEADERS, **self._own_headers})
         headers = [(name, value) for name, value in begin.raw_headers if name != b"content-length"]

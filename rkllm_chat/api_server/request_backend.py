@@ -62,6 +62,7 @@ class RequestBackend:
         Raises:
             ApiError: The engine cannot continue a reply, or does not tell probabilities.
         """
+        # also None: the request before may have asked for scores
         if isinstance(backend, TokenScorer):
             backend.score_tokens(scores)
         elif scores is not None:

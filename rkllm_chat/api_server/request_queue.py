@@ -75,6 +75,7 @@ class RequestQueue:
     def _pass_on(self) -> None:
         """Give the turn to the next request, which holds the model from now on."""
         waiting = [request for request in self._waiting if not request.turn.cancelled()]  # those leave the list later
+        # stays taken up to the turn of the next one, or a request that comes now would run beside it
         self._is_taken = bool(waiting)
         if not waiting:
             return

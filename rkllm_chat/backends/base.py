@@ -211,7 +211,7 @@ class BaseBackend:
         return None
 
     async def aclose(self) -> None:
-        """Release nothing."""
+        return
 
 
 @runtime_checkable

@@ -108,6 +108,7 @@ class ScriptedBackend:
         reused = self._count_same(prompt_pieces)
         played = 0
         for piece in pieces if reply.usage else pieces[: generation.max_tokens]:
+            # as behind a token of an engine, other tasks run and a cancellation is delivered
             await asyncio.sleep(0)
             played += 1
             yield piece

@@ -211,6 +211,7 @@ class App:
         opening: list[Awaitable[None]] = [self._first_load]
         if self.settings.servers:
             toolbox = self._make_toolbox(self._accept(self.settings.servers))
+            # a script needs all of its servers; a chat announces those that are late
             opening.append(toolbox.open(SERVER_START_WAIT_S if self.frontend else None))
         await asyncio.gather(*opening)
         self._report_load()
@@ -232,6 +233,7 @@ class App:
     async def _get_backend(self) -> Backend:
         """Return the engine, after the first one has been loaded."""
         if self._first_load:
+            # who waits may be cancelled, and the load goes on for the others
             await asyncio.shield(self._first_load)
         return self.backend
 
@@ -459,6 +461,7 @@ async def open_app(
             await app.prefiller.close()
             await app.sessions.keep_state()
         finally:
+            # first: any thread may log, and the event loop that shows it is about to end
             _report_log_errors(words, None)
             await app.prefiller.close()
             app.sessions.close()

@@ -206,6 +206,7 @@ class Prefiller:
         await self.stop()
 
     async def _prefill(self, prompt: Sequence[Message], previous: asyncio.Task[None] | None) -> None:
+        # here, because `start` cannot wait
         await _cancel(previous)
         chat = self._chat
         try:
@@ -228,5 +229,6 @@ class Prefiller:
 async def _cancel(task: asyncio.Task[None] | None) -> None:
     """Cancel a task and wait for its end."""
     if task:
+        # not `await task`, which would raise its cancellation here
         task.cancel()
         await asyncio.wait([task])

@@ -44,6 +44,7 @@ class ReplyRequests:
             await self._read(reply, form, emit, forced_tools)
         except ContextOverflowError as overflow:
             learned_tokens = chat.backend.context_tokens
+            # a reply that has begun was shown, and would be there twice
             if not reply.is_empty or not (overflow.prompt_tokens or learned_tokens < context_tokens):
                 raise
             if learned_tokens < context_tokens:

@@ -58,7 +58,6 @@ class RunningCalls:
     _happened: asyncio.Queue[Event | None] = field(default_factory=asyncio.Queue)
 
     def start(self, run: PreparedCall, toolbox: Toolbox) -> None:
-        """Start a call."""
         task = asyncio.create_task(self._run(run, toolbox), name=f"call of {run.tool.full_name}")
         # runs also for a task that is cancelled before it starts
         task.add_done_callback(lambda _: self._happened.put_nowait(None))

@@ -74,6 +74,7 @@ class Sampler:
         if must_call and not tools:
             raise GenerationError("The request requires a tool call and offers no tools.")
         async with self._lock:
+            # inside the lock: the model may have been switched while this request waited
             backend, settings = await self._get_backend(), self._get_settings()
             words = find_profile(backend, settings).load_words(self._words.code)
             call_format = select_call_format(backend, settings)

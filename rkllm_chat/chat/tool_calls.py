@@ -277,6 +277,7 @@ class ReplyCalls:
                 call_errors.append(outcome)
             await self._report_unexecuted(index, outcome, number, emit)
             if self.is_stopped:
+                # calls that started early and still run end here; what the others brought is shown
                 await self._running.aclose()
                 early, waiting = [run for run in self._running.started if run.index in self._running.results], []
                 break

@@ -230,7 +230,6 @@ class _Source:
 
     @cached_property
     def words(self) -> frozenset[str]:
-        """Its words."""
         return frozenset(_WORD.findall(self.text))
 
     @cached_property

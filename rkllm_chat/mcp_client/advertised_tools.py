@@ -103,7 +103,6 @@ class ToolListRefresher:
         self._refreshing: asyncio.Task[None] | None = None
 
     async def list(self, client: Client) -> None:
-        """List the tools."""
         self._listed_at = time.monotonic()
         listing = await list_tools(client, self._tools.config)
         self.latency_s = time.monotonic() - self._listed_at
@@ -133,6 +132,7 @@ class ToolListRefresher:
     async def _refresh(self, client: Client) -> None:
         while self._is_stale:
             await asyncio.sleep(max(0.0, self._listed_at + _REFRESH_INTERVAL_S - time.monotonic()))
+            # before the list is requested: a change meanwhile is not covered by it
             self._is_stale, before = False, self._tools.tools
             try:
                 await self.list(client)

@@ -116,6 +116,7 @@ class Client:
         """
         try:
             result = await self.discover()
+        # servers before 2026-07-28 may answer nothing; what comes late is dropped by its id
         except TimeoutError:
             return False
         except AnswerError as error:
@@ -261,6 +262,7 @@ class Client:
                 acknowledged.set()
                 on_event(method, params)
 
+        # before the request is sent: the acknowledgment may come with the next bytes that are read
         self._listeners[request_id] = handle
         request = self._driver.request(
             "subscriptions/listen", self._stamp({"notifications": wanted}), request_id=request_id

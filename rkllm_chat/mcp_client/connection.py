@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -108,6 +107,7 @@ class Connection:
             expected: The tool as the caller saw it; the call is refused if the server has changed it since.
             limit_s: The deadline; by default that of the tool or of the server.
         """
+        # a value with half of a surrogate pair is repaired; another key would be another argument
         if (key := find_surrogate_key(arguments)) is not None:
             raise self._key_error(name, key)
         deadline = CallDeadline(limit_s or self.config.get_timeout_s(name), self.lifecycle.deadlines)
@@ -150,6 +150,7 @@ class Connection:
                 return await self._send_call(client, name, arguments, deadline, reporter)
 
         async def send(client: Client) -> dict[str, Any] | ServerTask:
+            # here and not before: the server may just have been started again, with other tools
             self._check_unchanged(name, expected)
             try:
                 return await send_once(client)
@@ -197,6 +198,7 @@ class Connection:
             failure = translate_call_error(self.config.name, error, deadline.limit_s, self.lifecycle.transport)
             raise log_fault(failure, self.lifecycle.handlers.secrets) from error
         finally:
+            # not awaited: a caller that is cancelled would wait once more for a server that may be silent
             if client := self.lifecycle.client:
                 self.lifecycle.run_in_background(task.cancel(client))
 
@@ -221,11 +223,10 @@ class Connection:
         client = await self.lifecycle.get_client()
         try:
             return await send(client)
-        except asyncio.CancelledError:
-            raise
         except Exception as error:
             failure = translate_call_error(self.config.name, error, limit_s, self.lifecycle.transport)
             failure = log_fault(failure, self.lifecycle.handlers.secrets)
+            # the owner ends a connection that is marked as broken; the next `get_client` begins another session
             if isinstance(failure, SessionLostError) and self.lifecycle.transport:
                 self.lifecycle.transport.note_broken("has lost the session")
             if isinstance(failure, ConnectError):

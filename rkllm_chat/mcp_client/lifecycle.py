@@ -127,7 +127,6 @@ class ServerLifecycle:
 
     @property
     def state(self) -> ServerState:
-        """The current state."""
         return self._machine.state
 
     @property
@@ -206,10 +205,12 @@ class ServerLifecycle:
 
     async def aclose(self) -> None:
         """Stop the server; cancel the owner task if it has not ended after 3 seconds."""
+        # first, so that a restart that waits for its backoff gives up
         self._closing.set()
         self._machine.mark_closing()
         if self._owner is None:
             return
+        # a start may take `connect_s`, which leaving does not wait for
         if not self._ready.is_set():
             self._owner.cancel()
         await self.stop_owner(_CLOSE_S)
@@ -239,6 +240,7 @@ class ServerLifecycle:
             if not task.cancelled() and (error := task.exception()):
                 log.info("%s: %s", self.config.name, summarize_error(error))
 
+        # kept in a set, because an event loop has only weak references to its tasks
         task = asyncio.create_task(work)
         self._background.add(task)
         task.add_done_callback(finish)
@@ -268,10 +270,12 @@ class ServerLifecycle:
 
     async def get_client(self) -> Client:
         """Return the open client; restart the server if it is down and its backoff allows it."""
+        # a request behind one that timed out must not go to a server that is about to be replaced
         if self._alive_check:
             await asyncio.wait([self._alive_check])
         if self.client:
             return self.client
+        # read before the lock is awaited: who waits for a restart shares its outcome and does not begin the next one
         before, is_restarting = self._restart, self._restart is not None and not self._restart.done()
         async with self._start_lock:
             if not self.client and not self._closing.is_set():
@@ -285,6 +289,7 @@ class ServerLifecycle:
 
     async def _restart_when_allowed(self) -> None:
         delay_s = self._machine.get_restart_delay_s(time.monotonic())
+        # no plain sleep: closing ends the wait
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._closing.wait(), delay_s)
         if not self._closing.is_set():
@@ -294,6 +299,7 @@ class ServerLifecycle:
     async def _start_for_user(self) -> None:
         self._closing.clear()
         self._machine.reset()
+        # not `self.login`, which would make one, and import the SDK, for a server that never needed it
         if login := self.__dict__.get("login"):
             login.error = None
         await self._start()
@@ -344,13 +350,12 @@ class ServerLifecycle:
                     client = self._make_client(driver)
                     await client.open(self._machine.is_legacy or transport.mode == "legacy")
                     await self._prepare(client)
+                    # the limit was that of the start; the block lasts as long as the server is open
                     limit.deadline, opened = math.inf, True
                     self._mark_open(client, time.monotonic() - started_at)
                     await self._serve(client, transport)
             if limit.cancelled_caught:
                 raise TimeoutError
-        except asyncio.CancelledError:
-            raise
         except Exception as error:
             self._mark_failed(error, opened, transport)
         finally:
@@ -415,6 +420,7 @@ class ServerLifecycle:
         else:
             failure = translate_start_error(name, error, config.connect_s, self.transport)
         has_died = not opened and isinstance(error, ConnectionEndedError)
+        # a server that was sent nothing but this question has died of it
         died_of_discover = has_died and transport is not None and transport.sent_methods == {"server/discover"}
         self._machine.mark_failed(log_fault(failure, self.handlers.secrets), died_of_discover)
         if opened:
@@ -425,6 +431,7 @@ class ServerLifecycle:
         self._machine.mark_ended(time.monotonic(), lasted_s)
         if lasted_s is not None:
             log_stop(self.config.name, lasted_s, self.state is ServerState.IDLE)
+        # last: `_run_owner` waits for this and reads the state
         self._ready.set()
 
     async def _serve(self, client: Client, transport: Transport) -> None:
@@ -442,6 +449,7 @@ class ServerLifecycle:
         listening = asyncio.create_task(self._subscriptions.listen(client, self.handle_change))
         try:
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            # read before the tasks are cancelled, after which all of them are done
             is_silent = silent.done()
         finally:
             await cancel_all([*ends, listening, *self._refresher.stop(), *self._background])
@@ -489,6 +497,7 @@ class ServerLifecycle:
         """Stop the server if it answers nothing at all; called after a request timed out."""
 
         async def check() -> None:
+            # the server may have been replaced while the ping was awaited
             if not await is_alive(client) and client is self.client:
                 self._lost.set()
                 await self.stop_owner(_CLOSE_S)

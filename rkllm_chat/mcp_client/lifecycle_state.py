@@ -60,6 +60,7 @@ class LifecycleState:
     def mark_starting(self) -> None:
         """Record that a start begins."""
         self.error, self._died_of_discover = None, False
+        # an idle server stays ready while it starts again, so that this is no news
         if self.state is not ServerState.IDLE:
             self.state = ServerState.STARTING
 
@@ -87,12 +88,14 @@ class LifecycleState:
             died_of_discover: Whether it died after `server/discover`, which some servers before MCP 2026-07-28 do.
         """
         self.state, self.error = ServerState.FAILED, error
+        # one that was open once speaks the newer protocol, so that it died of something else
         self._died_of_discover = died_of_discover and not self._was_open
 
     def mark_ended(self, now: float, lasted_s: float | None) -> None:
         """Record that a start is over; `lasted_s` is how long the server was open, None if it never was."""
         if self.state in (ServerState.STARTING, ServerState.OPEN):
             self.state = ServerState.CLOSED
+        # one that was stopped because nothing used it may start again at once
         if lasted_s is not None and self.state is not ServerState.IDLE:
             self._backoff.record_exit(now, lasted_s)
 

@@ -76,6 +76,7 @@ async def is_alive(client: Client, limit_s: float = DISCOVER_S) -> bool:
         await (client.discover(limit_s) if client.is_stateless else client.request("ping", limit_s=limit_s))
     except TimeoutError:
         return False
+    # an error is an answer; a connection that has ended is noticed by its owner
     except Exception:
         return True
     return True

@@ -44,6 +44,7 @@ class CallDeadline:
             self._deadline.suspend()
         else:
             self._deadline.extend(asyncio.get_running_loop().time())
+        # a paused deadline has the time that it had left, and gets it back
         if self._scope and not self._pausable.is_paused:
             self._scope.deadline = self._deadline.end
 
@@ -89,7 +90,6 @@ class ProgressReporter:
         self._timer: asyncio.TimerHandle | None = None
 
     def handle_progress(self, progress: float, total: float | None, message: str) -> None:
-        """Handle a progress notification."""
         self.deadline.extend()
         self._latest = (progress, total, message)
         if self._timer is None:

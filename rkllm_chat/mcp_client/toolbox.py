@@ -101,6 +101,7 @@ class Toolbox:
         self.connections = {config.name: self._connect(config) for config in configs if is_enabled(config)}
         self.refused: Collection[str] = ()
         self._opening: set[asyncio.Task[None]] = set()
+        # two configurations that were applied at the same time started a server twice, and one was never ended
         self._apply_lock = asyncio.Lock()
         self._denials: list[Denial] = []
         self.left_out: dict[str, ChatError] = {}
@@ -136,11 +137,13 @@ class Toolbox:
 
     async def aclose(self) -> None:
         """Close all servers concurrently, also if the caller is cancelled meanwhile."""
+        # a cancelled scope of anyio cancels every wait again, and would leave the servers running
         await run_uninterrupted(self._close())
 
     close = aclose
 
     async def _close(self) -> None:
+        # this first: it ends the starts that the tasks of `open` wait for
         await asyncio.gather(*(connection.lifecycle.aclose() for connection in self.connections.values()))
         await asyncio.gather(*self._opening, return_exceptions=True)
 
@@ -163,6 +166,7 @@ class Toolbox:
         if sources:
             tools += resource_tools(all(connection.config.trust == "trusted" for connection in sources))
         ready = {name for name, one in self.connections.items() if one.lifecycle.is_ready}
+        # a right for a bare tool name must not pass to another server while the one that has the tool is down
         silent = dict.fromkeys(name for name in (*self.connections, *self.refused) if name not in ready)
         return OfferedTools(tools, self.quarantined_tools, silent)
 
@@ -412,6 +416,7 @@ class Toolbox:
             ChatError: The server fails.
         """
         connection = self._get_connection(server)
+        # which prompts are withheld is known only once they are listed
         with suppress(ChatError):  # a server may have prompts and no list of them
             await _list_accepted_prompts(connection)
         if why := connection.advertised.texts.withheld.get(("prompts", name)):

@@ -477,6 +477,7 @@ class RkllmBackend:
         stop: Event,
     ) -> None:
         """Generate one reply, on the thread that communicates with the worker."""
+        # before the plan, which counts on the KV cache: a new worker has an empty one
         for notice in self._runtime.prepare(self._make_options(generation, self._runtime.layout), stop):
             emit(notice)
         if self._runtime.has_old_driver and not self._has_warned:

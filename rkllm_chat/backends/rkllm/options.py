@@ -65,7 +65,7 @@ def make_fixed_options(settings: Settings, context_tokens: int, family: VisionFa
     return {
         "max_context_len": context_tokens,
         "skip_special_token": False,  # control tokens mark thoughts and calls, so they must be visible
-        "is_async": False,
+        "is_async": False,  # rkllm_run returns at the end of the reply; results come on the thread that called it
         "base_domain_id": choose_domain(settings, has_encoder=family is not None),
         "embed_flash": int(settings.rkllm.embed_flash),
         **(_select_cores(parse_cores(cores)) if cores else {}),

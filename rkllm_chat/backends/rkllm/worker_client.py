@@ -169,6 +169,7 @@ class WorkerClient:
             self._commands.close()
 
     def _send(self, command: Mapping[str, Any]) -> None:
+        # without a lock: commands come from one thread, and `wake`, for the others, only fills the queue
         try:
             self._commands.sendall(json.dumps(command).encode() + b"\n")
         except OSError as error:

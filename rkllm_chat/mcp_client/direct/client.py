@@ -171,6 +171,7 @@ class DirectClient:
                 raise
             self._is_assumed = False
             note_stateless(self.server, False)
+            # only what was certainly not run is sent again
             if not (isinstance(error, ProtocolError) and error.details.get("code") in _NOT_PROCESSED):
                 raise
             self._begin_anew()
@@ -197,6 +198,7 @@ class DirectClient:
 
     def _begin_anew(self) -> None:
         """Begin another session in place of a lost one (MCP 2025-11-25, transports, session management)."""
+        # a handshake carries no version yet
         self._dialog.version, self._is_open = "", False
         self._send(self._dialog.make_initialize())
         self.open()

@@ -173,6 +173,7 @@ def _make_elicit_handler(ask_form: AskForm) -> ElicitHandler:
         from mcp_types import ElicitResult
 
         asked = params.model_dump(by_alias=True, exclude_none=True, mode="json")
+        # on a thread, because reading the terminal blocks and the server is to be answered meanwhile
         return ElicitResult.model_validate(await asyncio.to_thread(ask_form, asked), by_name=False)
 
     return elicit

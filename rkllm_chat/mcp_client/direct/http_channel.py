@@ -212,6 +212,7 @@ class HttpChannel(Channel):
         for number, (family, kind, protocol, _, address) in enumerate(entries, 1 - len(entries)):
             connection = socket.socket(family, kind, protocol)
             try:
+                # each address that is left gets an equal share of the time
                 connection.settimeout(_left_s(end) / (1 - number))
                 connection.connect(address)
                 check_peer(self._server, str(connection.getpeername()[0]), self._is_public)
@@ -305,6 +306,7 @@ class HttpChannel(Channel):
 
     def _send_reply(self, reply: dict[str, Any]) -> None:
         """Send a reply on another connection: the server may wait for it before it goes on with the stream."""
+        # a reply that waited for the end of the stream made the call run into its limit: the server waited for it
         stream = self._connection, self._response, self._socket
         self._connection = self._response = None
         try:
@@ -357,6 +359,7 @@ class HttpChannel(Channel):
             self._has_waited = True
             _left_s(self._end - wait_s)
             time.sleep(wait_s)
+            # before those behind it: `notifications/initialized` must precede the first request
             self._unsent.insert(0, (message, self.session.send(message)))
             return
         text = f"{self._name} answered {how}{f': {said}' if said else ''}"

@@ -42,6 +42,7 @@ class PosixProcess(ServerProcess):
         if start.needs_keyring:
             from ..process.system_calls import join_new_keyring
 
+            # of this process too, which ends with its command; a chat has a thread for it (transports/stdio.py)
             join_new_keyring()
         with start.opened() as (command, files), _working_folder(start.folder):
             return spawn(command, start.environment, pipes, files)
@@ -92,6 +93,7 @@ class PosixProcess(ServerProcess):
 
     def _wait_for_all(self, limit_s: float) -> None:
         end = time.monotonic() + limit_s
+        # the kernel sends no event for processes that are no children of this one
         while self.list_running() and time.monotonic() < end:
             time.sleep(_POLL_S)
 
@@ -99,6 +101,7 @@ class PosixProcess(ServerProcess):
 @contextlib.contextmanager
 def _working_folder(folder: str | None) -> Iterator[None]:
     """Change to a folder and to a umask without access for others while the context lasts."""
+    # of this process, since posix_spawn sets neither; one-shot commands have one thread
     here = os.open(".", os.O_RDONLY) if folder else -1
     mask = os.umask(0o077)
     try:

@@ -76,6 +76,7 @@ class StdioChannel(Channel):
             left = min(deadline.end, deadline.end if wake_at is None else wake_at) - now
             ready = {file for file, _ in self._poll.poll(max(0.0, left) * 1000)}
             self._serve(ready)
+            # behind the read: what is there when the time is over still counts
             if left <= 0 and not self._pass_events(dialog):
                 self._events += self.session.expire()
                 if not self._pass_events(dialog) and now >= deadline.end:
@@ -86,6 +87,7 @@ class StdioChannel(Channel):
         """Pass on what was read, and tell whether `dialog` has its answer."""
         events, self._events = self._events, []
         for reply in dialog.receive(events):
+            # a server that asks and does not read its input gets no further answers, else they would fill the memory
             if len(self._unwritten) < _MAX_UNWRITTEN_BYTES:
                 self.send(reply)
         return dialog.response is not None
@@ -99,6 +101,7 @@ class StdioChannel(Channel):
             self._read_errors()
         if program.stdout in ready:
             self._is_over = not self._read_output()
+        # only once nothing is left to read: what a server wrote before its exit counts
         elif program.exited in ready:
             self._is_over = True
 
@@ -149,6 +152,7 @@ class StdioChannel(Channel):
         """Raise ConnectError with the exit code and the last stderr lines."""
         wait_readable(self._program.exited, _EXIT_S)
         code = self._program.exit_code
+        # its last words may have come behind its last output
         while self._read_errors():
             pass
         how = describe_exit(code) if code is not None else "closed its standard output"

@@ -20,6 +20,7 @@ _SANDBOXING_COMMANDS = ("docker", "podman", "bwrap", "firejail", "flatpak", "srt
 # programs that start many servers -> how to get them
 _HOW_TO_INSTALL = {"uvx": "To get it: pip install uv", "npx": "It is part of Node.js; on Debian: sudo apt install npm"}
 _CHECK = "Check that it is installed and on the PATH. A relative path starts here."
+# what programs need to run; the other variables of a user may be keys and tokens
 _INHERITED = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
 
 

@@ -127,6 +127,7 @@ class ExitWatch:
         """The exit code, negative for a signal; None while the process runs."""
         if not self._has_pidfd:
             return self._code
+        # not reaped (WNOWAIT): while it is a zombie, no other process gets its number
         status = os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         if status is None:
             return None
@@ -296,6 +297,7 @@ class Guard:
         input_end, self._input = os.pipe()
         null = os.open(os.devnull, os.O_RDWR)
         command = ["/bin/sh", "-c", GUARD_SCRIPT, "guard", mark]
+        # the mark is no variable of its own, by which it would find itself
         self._pid = spawn(command, {"PATH": "/usr/bin:/bin"}, (input_end, null, null))
         os.close(input_end)
         os.close(null)
@@ -306,6 +308,7 @@ class Guard:
 
     def end(self) -> None:
         """End the guard itself."""
+        # before its input is closed, at whose end it would stop the processes
         os.kill(self._pid, signal.SIGKILL)
         os.waitpid(self._pid, 0)
         os.close(self._input)

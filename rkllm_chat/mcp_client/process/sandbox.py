@@ -57,7 +57,7 @@ _ALWAYS = (
     "--unshare-uts",
     "--unshare-cgroup-try",
     "--die-with-parent",
-    "--new-session",
+    "--new-session",  # no controlling terminal, into which a server could type (TIOCSTI)
     "--cap-drop",
     "ALL",
 )

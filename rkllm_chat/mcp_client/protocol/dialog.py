@@ -125,7 +125,6 @@ class Dialog:
         return {"jsonrpc": "2.0", "id": self._last_id, "method": method, "params": params}
 
     def make_initialize(self) -> dict[str, Any]:
-        """Return the `initialize` request."""
         capabilities: dict[str, Any] = {"roots": {}} if self._roots else {}
         if self._ask_form:
             capabilities["elicitation"] = {"form": {}, "url": {}}

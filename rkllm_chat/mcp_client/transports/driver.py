@@ -134,6 +134,7 @@ class Driver:
         finally:
             del self._waiting[request_id]
             self._progress.pop(request_id, None)
+            # cancelled by its caller or by the limit, whose scope cancels the wait for it
             if answer.cancelled() and method not in UNCANCELLABLE and not self.has_ended.is_set():
                 self.notify(
                     "notifications/cancelled", {"requestId": request_id, "reason": "It is not needed any more."}

@@ -224,6 +224,7 @@ class StdioTransport(Transport):
                 await (self._wait_for_all() if is_for_all else self._wait_exit())
         finally:
             process.send_signal(signal.SIGKILL)
+            # before they are closed: the loop would go on to watch the files that get their numbers next
             for pipe in (process.stdout, process.stderr, process.exited):
                 self._loop.remove_reader(pipe)
             process.close()
