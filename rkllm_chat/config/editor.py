@@ -40,7 +40,7 @@ from .files import (
     parse_servers,
     read_text,
 )
-from .foreign_entries import ROOTS
+from .foreign_roots import ROOTS
 from .foreign_switches import list_switches, means_on
 from .servers import (
     BOARD_SERVER,

@@ -1,49 +1,31 @@
-"""Translate the servers of other programs' JSON files to our keys.
+"""Translate an entry of another program's file to our keys.
+
+`foreign_roots` finds the entries in a file, `foreign_switches` reads what switches servers and tools off, and
+`foreign_values` the texts.
 
 The facts are those of the programs' documentation: Claude Desktop and Claude Code, Cursor, VS Code, GitHub Copilot,
 Gemini CLI, Cline, Roo Code, Kiro, Windsurf, Zed, opencode, Amp, Cherry Studio, goose, Continue, LibreChat, mcphost,
 fast-agent, fastmcp and others. What cannot be translated without changing its meaning is an error of that entry alone.
-A key that is not understood is named, without its value; one that may be a restriction keeps the server off
-(`foreign_switches`).
+A key that is not understood is named, without its value; one that may be a restriction keeps the server off.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
 from ..core.errors import ConfigError
 from ..core.programs import PACKAGE_RUNNERS, find_program
-from ..core.working_folder import find_working_folder
-from .foreign_switches import fold_key, list_unknown, read_beside, read_switch, read_switches
+from .foreign_roots import START_KEYS, ForeignFile
+from .foreign_switches import fold_key, list_unknown, read_switch, read_switches
+from .foreign_values import MAX_SHOWN, list_remarks, to_text, translate_variables, write_texts
 from .oauth import translate_keys
 from .transports import COMMAND_TRANSPORT, URL_PREFIXES, find_transport_name
 from .trust_rules import RULES
-from .value_checks import MAX_DEPTH
 
-ROOTS = (
-    ("mcpServers",),
-    ("servers",),
-    ("mcp", "servers"),
-    ("context_servers",),
-    ("amp.mcpServers",),
-    ("mcp_servers",),
-    ("mcp-servers",),
-    ("augment.advanced", "mcpServers"),
-    ("tools", "mcpServers"),
-    ("mcp", "mcpServers"),
-    ("customizations", "vscode", "mcp", "servers"),
-    ("experimental", "modelContextProtocolServers"),
-    ("mcp",),
-    ("extensions",),
-)
-"""Keys that lead to the servers of a file, an object or a list of objects; the first that does is used."""
-_UNMARKED_ROOTS = (("mcp",), ("extensions",))
-"""Roots that other files have for other things: every entry must be an object."""
-_START_KEYS = ("command", "cmd", "url", "serverUrl", "httpUrl", "baseUrl", "uri")
 _KEYS = {
     "serverUrl": "url",
     "httpUrl": "url",
@@ -70,6 +52,7 @@ _UNKNOWN_SOURCES = {
     "envFile": "write the variables to env",
     "headersHelper": "write the header with a variable to headers",
 }
+"""Keys for values that only their program can get, without which the server would not work; what to do instead."""
 _BUILT_IN_TYPES = ("builtin", "platform", "frontend", "inline_python")
 """Types of goose's extensions that are parts of goose and no servers."""
 _TOKEN_KEYS = ("bearer_token", "bearerToken")
@@ -94,26 +77,10 @@ _TOKENS = ("token", "key", "value", "bearertoken", "accesstoken", "authvalue", "
 _MAX_TIMEOUT_S = 86_400
 _FOREIGN_LOGINS = ("google_credentials", "service_account_impersonation")
 """Values of `authProviderType` (Gemini CLI) for credentials that only Google's libraries can get."""
-"""Keys for values that only their program can get, without which the server would not work; what to do instead."""
 _FOREIGN_TABLES = ("sandbox", "network")
 """Keys under which other programs keep tables with another meaning; these are ignored."""
 _NO_TRANSPORTS = ("local", "remote")
 """Values of that key that name none."""
-_SHELLS = ("sh", "bash", "dash", "zsh", "ksh", "fish", "wsl", "env")
-"""Programs that replace variables in their arguments themselves."""
-_TEMPLATE = r"\{\{[^{}]*\}\}|(?<![\w$])\$[A-Za-z_]\w*"
-"""What other programs, or a shell, would replace."""
-_MARKS = ("{{", "$", "<", "your", "path/to/", "xxxx", "change", "replace")
-"""One of these is in every text that the two patterns find."""
-_PLACEHOLDER = (
-    r"^<[^<>]+>$|^\[?your[-_ ][\w -]*\]?$|\bYOUR_[A-Z_]+|/(?:absolute/)?path/to/|^x{4,}$|^(?:change|replace)[-_ ]?me"
-)
-"""What the manual of a server leaves to its user."""
-_VARIABLE = re.compile(r"\$\{([^{}]*)\}")
-_OPENCODE_VARIABLE = re.compile(r"(?<!\$)\{((?:env|file):[^{}]*)\}")
-_BARE_VARIABLE = re.compile(r"\$([A-Z_][A-Z0-9_]*)(?=$|/)")
-_UNKNOWN_VARIABLES = ("file", "command", "config", "cmd", "user_config", "extensionInstallFolder", "secret")
-_MAX_SHOWN = 200
 
 
 class Translation(NamedTuple):
@@ -130,146 +97,6 @@ class Translation(NamedTuple):
     not_obeyed: tuple[str, ...]
     kept_off: tuple[str, ...] = ()
     disabled_by: str = ""
-
-
-class ForeignFile(NamedTuple):
-    """The servers of a file.
-
-    Attributes:
-        place: The keys that lead to them, joined by dots; "" for the root.
-        entries: The entries by name.
-        inputs: Defaults of the values that the program would ask for (`inputs` of VS Code), by their ids.
-        disabled: Names of servers that the file excludes elsewhere.
-        is_list: The entries are a list.
-        unused: Tools that the file leaves out elsewhere, by server.
-        unknown: Places of what names a server elsewhere and sounds like a restriction, by server.
-        disabled_by: Servers that another file switches off -> its path.
-    """
-
-    place: str
-    entries: dict[str, Any]
-    inputs: Mapping[str, str]
-    disabled: frozenset[str]
-    is_list: bool = False
-    unused: Mapping[str, list[str]] = {}
-    unknown: Mapping[str, list[str]] = {}
-    disabled_by: Mapping[str, str] = {}
-
-    def place_of(self, name: str) -> str:
-        """Return the place of an entry."""
-        if self.is_list:
-            return f"{self.place}[{[*self.entries].index(name)}]"
-        return f"{self.place}.{name}" if self.place else name
-
-
-def find_entries(root: Any, may_be_bare: bool = True) -> ForeignFile | None:
-    """Find the servers in the root of a JSON or YAML file; None if there are none.
-
-    Args:
-        root: The root of the file.
-        may_be_bare: The file may be a table of servers without a key above them. Plugins bring such files along in
-            folders, where they are not meant for every program.
-    """
-    for keys in ROOTS:
-        parent: Any = root
-        for key in keys[:-1]:
-            parent = parent.get(key) if isinstance(parent, dict) else None
-        if not isinstance(parent, dict) or keys[-1] not in parent:
-            continue
-        entries, is_list = parent[keys[-1]], False
-        if isinstance(entries, list) and all(isinstance(entry, dict) for entry in entries):
-            entries, is_list = _name_entries(entries), True
-        elif entries is None and keys not in _UNMARKED_ROOTS:
-            entries = {}
-        is_usable = keys not in _UNMARKED_ROOTS or (
-            isinstance(entries, dict) and all(isinstance(entry, dict) for entry in entries.values())
-        )
-        if isinstance(entries, dict) and is_usable:
-            inputs = _read_inputs(root if len(keys) == 1 else parent)
-            if targets := _read_targets(parent.get("targets")):
-                entries = {**entries, **targets}
-            if "nativeMCPServers" in root:
-                entries = {name: _inherit_variables(entry) for name, entry in entries.items()}
-            file = ForeignFile(".".join(keys), entries, inputs, frozenset(), is_list)
-            return _add_beside(file, root, parent[keys[-1]])
-    is_bare = may_be_bare and isinstance(root, dict) and root and all(map(_can_start, root.values()))
-    return ForeignFile("", root, {}, frozenset()) if is_bare else None
-
-
-def find_listed_entries(root: Any) -> ForeignFile | None:
-    """Find the servers of a file whose root is a list of them (Open WebUI); None if it is not."""
-    if not isinstance(root, list) or not root or not all(map(_can_start, root)):
-        return None
-    return ForeignFile("", _name_entries(root), {}, frozenset(), True)
-
-
-def _add_beside(file: ForeignFile, root: Mapping[str, Any], entries: Any) -> ForeignFile:
-    """Add what a file says about its servers outside of their entries."""
-    beside = read_beside(root, file.entries, entries)
-    return file._replace(disabled=frozenset(beside.disabled), unused=beside.unused, unknown=beside.unknown)
-
-
-def add_settings(file: ForeignFile, path: str, settings: Any) -> ForeignFile:
-    """Add what a program's own settings say about the servers of another file of it.
-
-    Args:
-        file: The servers.
-        path: Path of the settings.
-        settings: Their content; None if they cannot be read: they may switch off any of the servers.
-    """
-    if not isinstance(settings, dict):
-        return file._replace(unknown={name: [*file.unknown.get(name, ()), path] for name in file.entries})
-    beside = read_beside(settings, file.entries, file.entries)
-    merged = {name: [*file.unused.get(name, ()), *beside.unused.get(name, ())] for name in file.entries}
-    places = {name: [f"{path}: {place}" for place in found] for name, found in beside.unknown.items()}
-    return file._replace(
-        unused=merged,
-        unknown={name: [*file.unknown.get(name, ()), *places.get(name, ())] for name in file.entries},
-        disabled_by={**file.disabled_by, **dict.fromkeys(beside.disabled, path)},
-    )
-
-
-def _inherit_variables(entry: Any) -> Any:
-    """Return an entry of mcphub, where a variable without a value is that of the environment."""
-    env = entry.get("env") if isinstance(entry, dict) else None
-    if not isinstance(env, dict):
-        return entry
-    return {**entry, "env": {name: f"${{{name}:-}}" if value in (None, "") else value for name, value in env.items()}}
-
-
-def _read_targets(targets: Any) -> dict[str, Any]:
-    """Return the servers that fast-agent names by a command line or a URL."""
-    found = [target for target in targets if isinstance(target, dict)] if isinstance(targets, list) else []
-    return {
-        str(target["name"]): {
-            **{key: value for key, value in target.items() if key != "target"},
-            "command": target["target"],
-        }
-        for target in found
-        if isinstance(target.get("name"), str) and isinstance(target.get("target"), str)
-    }
-
-
-def _can_start(entry: Any) -> bool:
-    return isinstance(entry, dict) and any(isinstance(entry.get(key), str) for key in _START_KEYS)
-
-
-def _name_entries(entries: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the entries of a list by their names; of several with one name, the later ones get a number."""
-    named: dict[str, Any] = {}
-    for number, entry in enumerate(entries, 1):
-        about = [entry.get("name") or entry.get("id")]
-        if isinstance(info := entry.get("info"), dict):  # Open WebUI
-            about += [info.get("id"), info.get("name")]
-        name = next((text for text in about if isinstance(text, str) and text), f"server-{number}")
-        named[name if name not in named else f"{name}-{number}"] = entry
-    return named
-
-
-def _read_inputs(parent: Mapping[str, Any]) -> dict[str, str]:
-    inputs = parent.get("inputs")
-    found = [entry for entry in inputs if isinstance(entry, dict)] if isinstance(inputs, list) else []
-    return {str(entry.get("id")): entry["default"] for entry in found if isinstance(entry.get("default"), str)}
 
 
 def translate_entry(name: str, entry: Any, file: ForeignFile, source: str) -> Translation:
@@ -293,7 +120,7 @@ def translate_entry(name: str, entry: Any, file: ForeignFile, source: str) -> Tr
         if entry.get(key):
             raise ConfigError(f"{source}: {place}.{key} is not supported.", f"Instead, {advice}.", path=source)
     table = {_find_key(key, value): value for key, value in _flatten(entry).items() if value is not None}
-    _translate_values(table)
+    write_texts(table)
     read = _translate_switches(table, entry, file, name, source, place)
     dropped = _translate_timeouts(table, entry)
     _choose_transport(table, entry)
@@ -305,8 +132,8 @@ def translate_entry(name: str, entry: Any, file: ForeignFile, source: str) -> Tr
         del table["trust"]
     _translate_login(table, entry, source, place)
     _check_typo(table, entry, source, name)
-    table = _translate_variables(table, file.inputs, source, place)
-    remarks = (*not_obeyed, *_list_remarks(table, entry))
+    table = translate_variables(table, file.inputs, source, place)
+    remarks = (*not_obeyed, *list_remarks(table, entry))
     return Translation(table, remarks, tuple(kept_off), file.disabled_by.get(name, ""))
 
 
@@ -337,7 +164,7 @@ def _check_typo(table: Mapping[str, Any], entry: Mapping[str, Any], source: str,
     from difflib import get_close_matches
 
     for key in entry:
-        if key not in _START_KEYS and (near := get_close_matches(key, _START_KEYS, n=1, cutoff=0.75)):
+        if key not in START_KEYS and (near := get_close_matches(key, START_KEYS, n=1, cutoff=0.75)):
             text = f'{source}: server "{name}" needs a command or a url, and has the unknown key "{key}".'
             raise ConfigError(text, f'Did you mean "{near[0]}"?', path=source, closest=near)
 
@@ -435,33 +262,6 @@ def _split_headers(pairs: list[Any]) -> Any:
     return {name.strip(): value.strip() for name, _, value in (pair.partition(":") for pair in pairs)}
 
 
-def _translate_values(table: dict[str, Any]) -> None:
-    """Write numbers in args, env and headers as texts; a variable of null is not set."""
-    if isinstance(arguments := table.get("args"), list):
-        table["args"] = [_to_text(value) for value in arguments]
-    for key in ("env", "headers"):
-        if isinstance(values := table.get(key), dict):
-            table[key] = {name: _refer(name, _to_text(value)) for name, value in values.items() if value is not None}
-    for key in ("command", "url", "cwd"):
-        if isinstance(text := table.get(key), str):
-            table[key] = text.strip()
-        if table.get(key) == "":
-            del table[key]
-
-
-def _refer(name: str, value: Any) -> Any:
-    """Return a value with the variables that it names in other ways: itself (`/opt/bin:$PATH`), a secret of Copilot."""
-    if isinstance(value, str) and value.startswith("COPILOT_MCP_") and re.fullmatch(r"[A-Z0-9_]+", value):
-        return f"${{{value}}}"
-    return re.sub(rf"\$({re.escape(name)})(?!\w)", r"${\1}", value) if isinstance(value, str) else value
-
-
-def _to_text(value: Any) -> Any:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value) if isinstance(value, int | float) else value
-
-
 def _translate_switches(
     table: dict[str, Any], entry: dict[str, Any], file: ForeignFile, name: str, source: str, place: str
 ) -> set[str]:
@@ -494,7 +294,7 @@ def _list_known() -> frozenset[str]:
             *map(fold_key, RULES["servers"]),
             *map(
                 fold_key,
-                (*_KEYS, *_KEYS.values(), *_START_KEYS, *_SECONDS, *_FREE_KEYS, *_UNKNOWN_SOURCES, *_TOKEN_KEYS),
+                (*_KEYS, *_KEYS.values(), *START_KEYS, *_SECONDS, *_FREE_KEYS, *_UNKNOWN_SOURCES, *_TOKEN_KEYS),
             ),
             *(key for key in _SPELLINGS if key != "extraheaders"),
             "transporttype",
@@ -637,81 +437,12 @@ def _list_freedoms(table: Mapping[str, Any]) -> Iterator[str]:
     for key in _FREE_KEYS:
         value = table.get(key)
         if value is True or (isinstance(value, str) and key not in ("trust",)):
-            yield f"{key}: {_to_text(value)}"
+            yield f"{key}: {to_text(value)}"
         elif isinstance(value, list) and value:
-            yield f"{key}: {', '.join(map(str, value))}"[:_MAX_SHOWN]
+            yield f"{key}: {', '.join(map(str, value))}"[:MAX_SHOWN]
     if table.get("default_tools_approval_mode") == _FREE_MODE:
         yield f"default_tools_approval_mode: {_FREE_MODE}"
     modes = table.get("tools")
     for tool, mode in modes.items() if isinstance(modes, dict) else ():
         if isinstance(mode, dict) and mode.get("approval_mode") == _FREE_MODE:
-            yield f"approval_mode: {_FREE_MODE} for {tool}"[:_MAX_SHOWN]
-
-
-def _list_remarks(table: Mapping[str, Any], entry: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what stands in the values as if another program, or its user, was to replace it."""
-    for name, value in entry["env"].items() if isinstance(entry.get("env"), dict) else ():
-        if value is None and name not in (table.get("env") or {}):
-            yield f"env.{name}: null (the variable is not set)"
-    is_shell = os.path.basename(str(table.get("command"))).removesuffix(".exe") in _SHELLS
-    texts = [(f"args[{i}]", word) for i, word in enumerate(table.get("args") or ())] if _is_list(table, "args") else []
-    for key in ("env", "headers"):
-        if isinstance(values := table.get(key), dict):
-            texts += [(f"{key}.{name}", value) for name, value in values.items()]
-    for place, text in [*texts, ("url", table.get("url"))]:
-        if not isinstance(text, str) or not any(mark in text.lower() for mark in _MARKS):
-            continue  # most texts need no pattern
-        for match in () if place.startswith("args") and is_shell else re.finditer(_TEMPLATE, text):
-            yield f"{place}: {match[0]} is passed as it stands"[:_MAX_SHOWN]
-        if found := re.search(_PLACEHOLDER, text, re.IGNORECASE):
-            yield f"{place}: {found[0]} looks like a placeholder"[:_MAX_SHOWN]
-
-
-def _is_list(table: Mapping[str, Any], key: str) -> bool:
-    return isinstance(table.get(key), list)
-
-
-def _translate_variables(value: Any, inputs: Mapping[str, str], source: str, place: str, depth: int = 0) -> Any:
-    """Write the variables of other programs in every text as ours: `${NAME}` and `${NAME:-default}`."""
-    if depth > MAX_DEPTH:
-        raise ConfigError(f"{source}: {place} is nested too deep.", path=source)
-    if isinstance(value, dict):
-        return {
-            key: _translate_variables(item, inputs, source, f"{place}.{key}", depth + 1) for key, item in value.items()
-        }
-    if isinstance(value, list):
-        return [_translate_variables(item, inputs, source, place, depth + 1) for item in value]
-    if isinstance(value, str) and place.startswith("mcp."):
-        value = _OPENCODE_VARIABLE.sub(r"${\1}", value)
-    if not isinstance(value, str) or "$" not in value:
-        return value
-    if match := _BARE_VARIABLE.match(value):
-        value = f"${{{match[1]}}}{value[match.end() :]}"
-    elif ".headers." in place and " $" in value:  # "Bearer $TOKEN"
-        value = re.sub(rf"(?<= ){_BARE_VARIABLE.pattern}", r"${\1}", value)
-    return _VARIABLE.sub(lambda match: _translate_variable(match, inputs, source, place), value)
-
-
-def _translate_variable(match: re.Match[str], inputs: Mapping[str, str], source: str, place: str) -> str:
-    kind, colon, name = match[1].partition(":")
-    if not colon:
-        return _PREDEFINED[kind]() if kind in _PREDEFINED else match[0]
-    if kind == "env":
-        return f"${{{name.removeprefix('//')}}}"  # mcphost writes env://NAME
-    if kind == "input":
-        variable = f"INPUT_{re.sub('[^A-Za-z0-9]', '_', name).upper()}"
-        return f"${{{variable}:-{inputs[name]}}}" if name in inputs else f"${{{variable}}}"
-    if kind in _UNKNOWN_VARIABLES:
-        raise ConfigError(
-            f"{source}: {place} uses {match[0]}, which is not supported.", "Write the value.", path=source
-        )
-    return match[0]
-
-
-_PREDEFINED: dict[str, Callable[[], str]] = {
-    **dict.fromkeys(("workspaceFolder", "workspaceRoot", "cwd"), find_working_folder),
-    "workspaceFolderBasename": lambda: os.path.basename(find_working_folder()),
-    "userHome": lambda: "${HOME}",
-    **dict.fromkeys(("pathSeparator", "/"), lambda: os.sep),
-}
-"""Variables of editors, whose workspace is the current folder."""
+            yield f"approval_mode: {_FREE_MODE} for {tool}"[:MAX_SHOWN]

@@ -11,7 +11,7 @@ from typing import Any
 from ..core.errors import ConfigError, UsageError
 from ..core.user_paths import expand_home
 from .files import read_settings_beside
-from .foreign_entries import ForeignFile, find_entries, find_listed_entries
+from .foreign_roots import ForeignFile, find_entries, find_listed_entries
 from .servers import (
     ServerConfig,
     SkippedServer,

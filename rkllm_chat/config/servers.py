@@ -18,14 +18,8 @@ from ..core.errors import ConfigError, ServerNotFoundError
 from ..core.programs import PACKAGE_RUNNERS, PROGRAM_NAME
 from ..core.records import field, fields, record, replace
 from ..core.strict_json import build_object as build_unique_object
-from .foreign_entries import (
-    ForeignFile,
-    Translation,
-    add_settings,
-    find_entries,
-    find_listed_entries,
-    translate_entry,
-)
+from .foreign_entries import Translation, translate_entry
+from .foreign_roots import ForeignFile, add_settings, find_entries, find_listed_entries
 from .oauth import OAuth, find_oauth_error
 from .transports import find_transport_name
 from .trust_rules import Decision, Origin, decide, inherits

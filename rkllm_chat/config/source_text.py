@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from .foreign_entries import ROOTS
+from .foreign_roots import ROOTS
 from .value_checks import VALUE_OR_COMMENT
 
 _JSON_STRING = r'"(?:\\.|[^"\\])*"?'
