@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from ..config.settings import Settings
 from ..core.errors import UsageError
 from ..mcp_servers import parse_port
-from ..mcp_servers.llm import add_model_options, read_settings
+from ..mcp_servers.llm import add_model_options, read_model_settings
 
 __all__ = ["LIMITS", "LOOPBACK", "NAME", "Limits", "add_options", "read_options"]
 
@@ -110,7 +110,7 @@ def read_options(options: argparse.Namespace) -> tuple[Settings, Limits]:
         options.mcp,
         tuple(host.rstrip("/") for host in options.allow_host if "://" in host),
     )
-    return read_settings(options), limits
+    return read_model_settings(options), limits
 
 
 def _read_limits(options: argparse.Namespace) -> dict[str, float]:

@@ -104,7 +104,7 @@ class ScriptedBackend:
         self.played += 1
         self.prompts = [*self.prompts[1 - _MAX_PROMPTS :], list(prompt)]
         pieces = split_tokens(reply.text)
-        prompt_pieces = split_tokens(render_prompt(prompt))
+        prompt_pieces = split_tokens(render_script_prompt(prompt))
         reused = self._count_same(prompt_pieces)
         played = 0
         for piece in pieces if reply.usage else pieces[: generation.max_tokens]:
@@ -136,10 +136,10 @@ class ScriptedBackend:
 
     def count_cached_tokens(self, prompt: Sequence[Message]) -> int:
         """Return how many tokens of the prompt a reply would reuse, without roles, as `count_tokens` counts."""
-        remaining = CHARACTERS_PER_TOKEN * self._count_same(split_tokens(render_prompt(prompt)))
+        remaining = CHARACTERS_PER_TOKEN * self._count_same(split_tokens(render_script_prompt(prompt)))
         reused = 0
         for message in prompt:
-            available, text = remaining - len(render_prompt([replace(message, text="")])), message.text
+            available, text = remaining - len(render_script_prompt([replace(message, text="")])), message.text
             reused += min(len(text), max(0, available))
             remaining = available - len(text)
         return reused // CHARACTERS_PER_TOKEN
@@ -154,7 +154,7 @@ class ScriptedBackend:
         return
 
 
-def render_prompt(prompt: Sequence[Message]) -> str:
+def render_script_prompt(prompt: Sequence[Message]) -> str:
     """Render a prompt as text, one message a line; media by their hashes."""
     return "".join(f"{message.role}: {''.join(map(_render_part, message.parts))}\n" for message in prompt)
 

@@ -205,9 +205,9 @@ def _find_by_object(reply: str, tools: Iterable[Tool]) -> list[Tool]:
     return []
 
 
-def _takes_value_of(tool: Tool, question: str, forms: Mapping[str, re.Pattern[str]]) -> bool:
+def _takes_value_of(tool: Tool, question: str, patterns: Mapping[str, re.Pattern[str]]) -> bool:
     return any(
-        re.fullmatch(names, parameter, re.IGNORECASE) and form.search(question)
+        re.fullmatch(names, parameter, re.IGNORECASE) and pattern.search(question)
         for parameter in properties_of(tool.schema)
-        for names, form in forms.items()
+        for names, pattern in patterns.items()
     )

@@ -83,7 +83,7 @@ def _make_parser(text: str) -> _Parser:
     return _Parser(text)
 
 
-def write_call(name: str, arguments: Mapping[str, Any]) -> str:
+def write_python_call(name: str, arguments: Mapping[str, Any]) -> str:
     """Write a call as Python that `parse_calls` can read; a key that is no Python name is put into `**{...}`.
 
     Args:

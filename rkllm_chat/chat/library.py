@@ -34,7 +34,7 @@ from ..mcp_client.library import BlockingContext, MCPClient, Servers
 from ..storage.media import MAX_MEDIA_BYTES, MediaStore
 from .answer import Answer
 from .conversation import Conversation
-from .setting_choices import check_choices
+from .setting_choices import check_setting_choices
 from .turn import Turn
 
 __all__ = ["Chat", "Reply", "SyncChat", "load_backend"]
@@ -74,7 +74,7 @@ def load_backend(model: str = "", **settings: Any) -> Backend:
         MCPException: The model cannot be loaded, or a setting is invalid.
     """
     options = make_settings({"model": model, **settings}, "load_backend()")
-    check_choices(options)
+    check_setting_choices(options)
     return open_backend(options)
 
 
@@ -101,7 +101,7 @@ class Chat:
             MCPException: A setting or the configuration of the servers is invalid.
         """
         self._settings = make_settings({"model": model, **settings}, "Chat()")
-        check_choices(self._settings)
+        check_setting_choices(self._settings)
         self._client = MCPClient(servers)
         self._approve = approve
         self._stack = AsyncExitStack()

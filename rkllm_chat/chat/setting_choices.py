@@ -24,7 +24,7 @@ def list_choices() -> dict[str, Sequence[str]]:
     }
 
 
-def check_choices(settings: Settings) -> None:
+def check_setting_choices(settings: Settings) -> None:
     """Import the plugins that the settings name.
 
     Raises:

@@ -171,7 +171,7 @@ def _load_settings(options: argparse.Namespace, session: str = "") -> Settings:
     Raises:
         ChatError: A file, a name or a server is invalid.
     """
-    from ..chat.setting_choices import check_choices
+    from ..chat.setting_choices import check_setting_choices
     from ..config.loader import load_settings, state_folder
     from ..config.named_settings import replace_setting
     from ..config.policy import qualify_patterns
@@ -195,7 +195,7 @@ def _load_settings(options: argparse.Namespace, session: str = "") -> Settings:
     deny = tuple(dict.fromkeys((*policy.deny, *saved_rules["deny"], *(options.deny or ()))))
     policy = replace(policy, allow=allow, deny=deny)
     settings = replace(settings, policy=policy)
-    check_choices(settings)
+    check_setting_choices(settings)
     return _choose_servers(settings, options)
 
 

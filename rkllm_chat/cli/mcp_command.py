@@ -44,7 +44,7 @@ from .json_commands.ask_servers import ServerAnswer, ask_servers, close_sessions
 from .json_commands.commands import describe_server
 from .network_need import find_network_library
 from .output import write_result
-from .server_entries import add_to_file, describe_entry, describe_start
+from .server_entries import add_to_file, describe_entry, format_start
 from .trust_command import add_arguments as add_trust_arguments
 from .trust_command import confirm, confirm_starts, review_servers
 
@@ -489,7 +489,7 @@ def _show_foreign(
 
 def _show_line(mark: str, server: ServerConfig) -> None:
     """Print a server of another program on one line, and what of its entry has no effect here."""
-    print(f"{mark:<8}", sanitize_line(f"{_name_of(server)}: {describe_start(server)} [{server.source}]"))
+    print(f"{mark:<8}", sanitize_line(f"{_name_of(server)}: {format_start(server)} [{server.source}]"))
     for freedom in server.not_obeyed:
         print(f"         without effect here: {sanitize_line(freedom)}")
 

@@ -18,7 +18,7 @@ from ..core.run_module import run_module
 from ..core.sanitize import sanitize_for_terminal, sanitize_line
 from ..mcp_servers import BUNDLED
 from .serve_command import make_parser as make_serve_parser
-from .server_entries import describe_start
+from .server_entries import format_start
 from .trust_command import confirm
 
 _FURTHER_KEYS = {"vscode": {"type": "stdio"}}
@@ -72,5 +72,5 @@ def _read(edit: FileEdit) -> str:
 
 def _describe_found(path: Path, name: str) -> str:
     servers, _ = read_foreign_servers(str(path))
-    found = [describe_start(server) for server in servers if name in (server.name, server.original_name)]
+    found = [format_start(server) for server in servers if name in (server.name, server.original_name)]
     return found[0] if found else "an entry that cannot be read here"

@@ -65,7 +65,7 @@ def describe_entry(server: ServerConfig) -> dict[str, Any]:
     return {**entry, **({"oauth": oauth} if oauth else {})}
 
 
-def describe_start(server: ServerConfig) -> str:
+def format_start(server: ServerConfig) -> str:
     """Return what a server runs or contacts, with its secrets hidden."""
     names = [*server.env, *server.headers]
     what = " ".join([server.command, *server.args]) if server.command else server.url

@@ -17,7 +17,7 @@ from typing import Any, Literal
 from ..core.errors import ConfigError, ServerNotFoundError
 from ..core.programs import PACKAGE_RUNNERS, PROGRAM_NAME
 from ..core.records import field, fields, record, replace
-from ..core.strict_json import build_object as build_unique_object
+from ..core.strict_json import build_object
 from .foreign_entries import Translation, translate_entry
 from .foreign_roots import ForeignFile, add_settings, find_entries, find_listed_entries
 from .oauth import OAuth, find_oauth_error
@@ -27,7 +27,7 @@ from .value_checks import (
     MAX_DEPTH,
     LogLevel,
     RepeatedKeys,
-    build_object,
+    build_marked_object,
     check_choices,
     check_dotted_keys,
     check_keys,
@@ -265,7 +265,7 @@ def read_json_servers(
     `settings` are the texts of settings that say which of the servers are off, by their paths.
     """
     check_size(text, source)
-    build = build_unique_object if skipped is None else build_object
+    build = build_object if skipped is None else build_marked_object
     root = load_document(text, source, build)
     if root == {}:
         return []
@@ -306,7 +306,7 @@ def decode_entries(
 
 
 def load_document(
-    text: str, source: str, build: Callable[[list[tuple[str, Any]]], dict[str, Any]] = build_object
+    text: str, source: str, build: Callable[[list[tuple[str, Any]]], dict[str, Any]] = build_marked_object
 ) -> Any:
     """Parse a JSON or YAML file, by its suffix. Raises ConfigError."""
     if source.endswith(YAML_SUFFIXES):
@@ -316,7 +316,7 @@ def load_document(
     return parse_document(lambda text: load_json(text, build), "JSON", text, source)
 
 
-def load_json(text: str, build: Callable[[list[tuple[str, Any]]], dict[str, Any]] = build_object) -> Any:
+def load_json(text: str, build: Callable[[list[tuple[str, Any]]], dict[str, Any]] = build_marked_object) -> Any:
     """Parse JSON that may have comments, trailing commas and what JSON5 quotes otherwise, with `build` for objects."""
     try:
         return json.loads(text, object_pairs_hook=build)

@@ -262,7 +262,7 @@ class RepeatedKeys(dict[str, Any]):
     repeated = ""
 
 
-def build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def build_marked_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Build an object; one in which a key occurs twice is a RepeatedKeys."""
     value = dict(pairs)
     if len(value) == len(pairs):

@@ -83,7 +83,7 @@ def read_page(language: str) -> str:
     return _COMMENT.sub("", _read_source(language)).rstrip() + "\n"
 
 
-def find_untranslated(language: str) -> list[str]:
+def find_untranslated_questions(language: str) -> list[str]:
     """Return the English questions that a language shows because it has none of its own."""
     own = [title for title, _ in _split_translation(_read_file(language))]
     return [title for title, _ in _split_sections(_read_file("en")) if language != "en" and title not in own]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fuzzing import examples
 from rkllm_chat.calls.json_repair import MAX_DEPTH
-from rkllm_chat.calls.python_parser import MAX_LENGTH, parse_calls, write_call
+from rkllm_chat.calls.python_parser import MAX_LENGTH, parse_calls, write_python_call
 from rkllm_chat.core.strict_json import MAX_NUMBER_DIGITS
 
 light = settings(max_examples=examples(60))
@@ -135,12 +135,12 @@ def test_no_code_is_run(capsys: pytest.CaptureFixture[str]) -> None:
 @given(name=names, arguments=st.dictionaries(keys, values, max_size=4))
 @example(name="f", arguments={"x": "\n\r\0\x1b\x85\u2028'\"\\'''\"\"\" \\N #"})
 def test_a_call_that_is_written_is_read_back(name: str, arguments: dict[str, Any]) -> None:
-    assert repr(parse_calls(write_call(name, arguments))) == repr([(name, arguments)])
+    assert repr(parse_calls(write_python_call(name, arguments))) == repr([(name, arguments)])
 
 
 def test_a_call_is_written_as_python_with_the_quotes_of_json() -> None:
     arguments = {"x": "it's", "y": [1, 2.5], "z": True, "from": None, "a b": {"k": ""}}
-    assert write_call("get_tide", arguments) == (
+    assert write_python_call("get_tide", arguments) == (
         'get_tide(x="it\'s", y=[1, 2.5], z=True, from=None, **{"a b": {"k": ""}})'
     )
 
@@ -148,7 +148,7 @@ def test_a_call_is_written_as_python_with_the_quotes_of_json() -> None:
 @pytest.mark.parametrize("name", ["", "a b", "f(", "a,b", "f\n"])
 def test_a_name_that_cannot_begin_a_call_is_rejected(name: str) -> None:
     with pytest.raises(ValueError, match="cannot be written as the name of a call"):
-        write_call(name, {})
+        write_python_call(name, {})
 
 
 @light
@@ -167,14 +167,14 @@ def test_any_text_gives_calls_or_a_sentence(text: str) -> None:
     except ValueError as error:
         assert len(str(error).splitlines()) == 1
     else:
-        assert parse_calls("\n".join(write_call(name, arguments) for name, arguments in calls)) == calls
+        assert parse_calls("\n".join(write_python_call(name, arguments) for name, arguments in calls)) == calls
 
 
 @pytest.mark.slow
 @settings(max_examples=examples(25))
 @given(arguments=st.dictionaries(keys, values, max_size=4), data=st.data())
 def test_a_truncated_call_is_rejected(arguments: dict[str, Any], data: st.DataObject) -> None:
-    text = write_call("f", arguments)
+    text = write_python_call("f", arguments)
     with pytest.raises(ValueError):
         parse_calls(text[: data.draw(st.integers(0, len(text) - 1))])
 

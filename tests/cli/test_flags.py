@@ -25,7 +25,7 @@ from cli.flag_rows import (
     one,
 )
 from rkllm_chat.cli.json_commands.json_input import parse_arguments
-from rkllm_chat.cli.mcp_tool.flags import check_arguments, load_files, merge_arguments, parse_words
+from rkllm_chat.cli.mcp_tool.flags import check_flag_arguments, load_files, merge_arguments, parse_words
 from rkllm_chat.cli.mcp_tool.options import make_options
 from rkllm_chat.core.errors import ChatError, UsageError, ValidationError
 
@@ -33,7 +33,7 @@ from rkllm_chat.core.errors import ChatError, UsageError, ValidationError
 def read(words: list[str], schema: dict[str, Any], whole: str = "{}", **files: str) -> dict[str, Any]:
     flags = parse_words(words, schema, make_options())
     arguments = merge_arguments(load_files(flags, files.__getitem__), schema, parse_arguments(whole, "--json"))
-    check_arguments(arguments, schema)
+    check_flag_arguments(arguments, schema)
     return arguments
 
 

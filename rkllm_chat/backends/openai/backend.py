@@ -29,7 +29,7 @@ from ..base import ModelStream, StoppableStream, StreamItem
 from .addresses import parse_service_urls, read_api_key
 from .exchange import Exchange
 from .requests import ServiceRequest, make_chat_request, make_completion_request, make_native_request
-from .responses import BusyError, CutOffError, UnreachableError
+from .responses import CutOffError, ServiceBusyError, UnreachableError
 from .service import Service
 
 CONTEXT_TOKENS = 4096
@@ -176,22 +176,22 @@ class OpenaiBackend:
 
     async def _fail_over(self, task: _Task) -> AsyncGenerator[StreamItem, None]:
         """Generate the reply with the first service that responds. Raises _AllServicesFailedError if none does."""
-        errors: list[UnreachableError | BusyError] = []
+        errors: list[UnreachableError | ServiceBusyError] = []
         for service in self._rank_services(task.prompt):
             try:
                 async with aclosing(self._generate_with(service, task)) as items:
                     async for item in items:
                         yield item
                 return
-            except (UnreachableError, BusyError) as error:
-                service.record_failure(error.wait_s if isinstance(error, BusyError) else None)
+            except (UnreachableError, ServiceBusyError) as error:
+                service.record_failure(error.wait_s if isinstance(error, ServiceBusyError) else None)
                 errors.append(error)
         raise _AllServicesFailedError(errors)
 
     async def _generate_with(self, service: Service, task: _Task) -> AsyncGenerator[StreamItem, None]:
         """Generate the reply with one service.
 
-        Raises UnreachableError and BusyError only if nothing of the reply was received.
+        Raises UnreachableError and ServiceBusyError only if nothing of the reply was received.
         """
         with service.track_request():
             if not service.info:
@@ -238,7 +238,7 @@ class OpenaiBackend:
 class _AllServicesFailedError(Exception):
     """No service responded. `errors`: why, in the order in which they were tried."""
 
-    def __init__(self, errors: Sequence[UnreachableError | BusyError]) -> None:
+    def __init__(self, errors: Sequence[UnreachableError | ServiceBusyError]) -> None:
         super().__init__()
         self.errors = errors
 
@@ -247,7 +247,7 @@ async def _probe_again(service: Service) -> None:
     """Probe a service that was down. Raises UnreachableError if it is still down or unsuitable."""
     try:
         await asyncio.to_thread(service.probe)
-    except BusyError:
+    except ServiceBusyError:
         raise
     except ChatError as error:
         raise UnreachableError(error.message, error.hint) from error
@@ -256,7 +256,8 @@ async def _probe_again(service: Service) -> None:
 def _find_wait(errors: Sequence[GenerationError], attempt: int) -> float | None:
     """Return how many seconds to wait for a busy service; None if there is none, or none worth waiting for."""
     fallback = _FIRST_WAIT_S * 2**attempt
-    waits = [fallback if error.wait_s is None else error.wait_s for error in errors if isinstance(error, BusyError)]
+    busy = (error for error in errors if isinstance(error, ServiceBusyError))
+    waits = [fallback if error.wait_s is None else error.wait_s for error in busy]
     if not waits or attempt == _MAX_TRIES - 1 or min(waits) > _LONGEST_WAIT_S:
         return None
     return min(waits)
@@ -326,7 +327,7 @@ def probe_with_retries(service: Service, tries: int = _MAX_TRIES) -> ChatError |
         try:
             service.probe()
             return None
-        except BusyError as error:
+        except ServiceBusyError as error:
             wait_s = _find_wait([error], attempt)
             if wait_s is None:
                 service.record_failure(error.wait_s)

@@ -64,7 +64,7 @@ class Exchange:
 
         Raises:
             UnreachableError: The service did not respond.
-            BusyError: The service asks to retry later.
+            ServiceBusyError: The service asks to retry later.
             ContextOverflowError: The service rejects the prompt as too long.
             GenerationError: The prompt is too long, or the reply was cut off or is invalid.
         """

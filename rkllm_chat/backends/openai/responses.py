@@ -49,7 +49,7 @@ class NotFoundError(GenerationError):
     """The service has nothing at the path (HTTP 404)."""
 
 
-class BusyError(GenerationError):
+class ServiceBusyError(GenerationError):
     """The service asks to retry later. `wait_s`: after how many seconds, if it says so."""
 
     def __init__(self, message: str, wait_s: float | None) -> None:
@@ -240,7 +240,7 @@ def to_error(service: ServiceIdentity, status: int, headers: Mapping[str, str], 
             f"{service.url} rejects the request (HTTP {status}){detail}.", _key_hint(service), url=service.url
         )
     if status in (429, 503):
-        return BusyError(
+        return ServiceBusyError(
             f"{service.url} is busy (HTTP {status}){detail}.", parse_retry_after(headers.get("retry-after", ""))
         )
     if status in (502, 504):

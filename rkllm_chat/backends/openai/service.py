@@ -33,8 +33,8 @@ from .addresses import is_loopback, load_template
 from .requests import SERVICE_KINDS, ServiceKind
 from .responses import (
     ADDRESS_HINT,
-    BusyError,
     NotFoundError,
+    ServiceBusyError,
     ServiceIdentity,
     UnreachableError,
     get_nested,
@@ -169,12 +169,12 @@ class Service:
         Raises:
             ModelError: It is no such service, or does not have the model.
             AuthError: It does not accept the key.
-            BusyError: It asks to retry later.
+            ServiceBusyError: It asks to retry later.
         """
         with httpx2.Client(**self._client_options(_PROBE_S)) as client:
             try:
                 listed = self._request_json(client, "GET", f"{self.url}/models")
-            except (AuthError, BusyError):
+            except (AuthError, ServiceBusyError):
                 raise
             except GenerationError as error:
                 if not self.configured_model or not isinstance(error, NotFoundError):

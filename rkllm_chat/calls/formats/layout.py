@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Any
 
 from ..json_repair import RESERVED_WORDS
-from ..python_parser import write_call
+from ..python_parser import write_python_call
 
 MARK = r"<[^<>]*>|✿\w+✿|\[[A-Z_]{3,}\]"
 """Pattern of a literal that no text between such literals contains."""
@@ -60,7 +60,7 @@ class PythonArguments(Arguments):
         return "...=..."
 
     def write(self, arguments: Mapping[str, Any]) -> str:
-        return write_call("f", arguments)[2:-1]
+        return write_python_call("f", arguments)[2:-1]
 
     def sketch(self, parameters: Mapping[str, str]) -> str:
         """Write `harbour: string, days?: integer`."""

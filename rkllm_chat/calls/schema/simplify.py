@@ -172,14 +172,14 @@ def _references_in(schema: Any, budget: BudgetedSchema) -> Iterator[str]:
     waiting = [schema]
     while waiting:
         spend_steps(budget)
-        one = waiting.pop()
-        if not isinstance(one, Mapping):
+        part = waiting.pop()
+        if not isinstance(part, Mapping):
             continue
-        if isinstance(one.get("$ref"), str):
-            yield one["$ref"]
-        if one.keys() & _LOCATION_KEYWORDS:
+        if isinstance(part.get("$ref"), str):
+            yield part["$ref"]
+        if part.keys() & _LOCATION_KEYWORDS:
             yield ""
-        for key, value in one.items():
+        for key, value in part.items():
             if key in _SUBSCHEMA_TABLE and isinstance(value, Mapping):
                 waiting += value.values()
             elif key in _SUBSCHEMA_LIST and isinstance(value, list):

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...config.files import FoundServers, find_servers, find_state_folder
 from ...config.project_trust import TrustStore, is_enabled
-from ...config.servers import ServerConfig
-from ...config.servers import prepare_server as expand_variables
+from ...config.servers import ServerConfig, prepare_server
 from ...config.transports import guess_transport
 from ...core.errors import ProtocolError, ToolError, ToolNotFoundError, UsageError, ValidationError
 from ...core.records import replace
@@ -170,7 +169,7 @@ def make_tool_error(opened: ServerSession, name: str, result: dict[str, Any]) ->
 
 def list_servers(options: Options, invocation: Invocation) -> Any:
     """Return the configured servers."""
-    return [describe_server(server) for server in read_servers(options, invocation).servers.values()]
+    return [describe_server(server) for server in find_configured_servers(options, invocation).servers.values()]
 
 
 def describe_server(server: ServerConfig) -> dict[str, Any]:
@@ -310,12 +309,12 @@ def _find_server_and_name(
         raise UsageError(
             f"{options.command}: no {what} is named.", f"Name it with --{what}, or as SERVER.{what.upper()}."
         )
-    found = read_servers(options, invocation)
+    found = find_configured_servers(options, invocation)
     server, name = split_target(target, found)
-    return prepare_server(found, server, options, invocation), name
+    return select_server_to_start(found, server, options, invocation), name
 
 
-def read_servers(options: Options, invocation: Invocation) -> FoundServers:
+def find_configured_servers(options: Options, invocation: Invocation) -> FoundServers:
     """Return the configured servers; skipped entries become notices."""
     found = find_servers(options.config or "")
     invocation.notices += [str(entry.make_error()) for entry in found.skipped]
@@ -366,16 +365,16 @@ def _find_server(options: Options, invocation: Invocation) -> ServerConfig:
         from .adhoc_server import make_server
 
         server = make_server(options)
-        return prepare_server(FoundServers([], {server.name: server}), server.name, options, invocation)
-    found = read_servers(options, invocation)
+        return select_server_to_start(FoundServers([], {server.name: server}), server.name, options, invocation)
+    found = find_configured_servers(options, invocation)
     if options.server is None:
         names = list(found.servers)
         hint = f"Pass --server NAME; configured servers: {', '.join(names)}."
         raise UsageError(f"{options.command}: no server is selected.", hint, available=names, searched=found.searched)
-    return prepare_server(found, options.server, options, invocation)
+    return select_server_to_start(found, options.server, options, invocation)
 
 
-def prepare_server(found: FoundServers, name: str, options: Options, invocation: Invocation) -> ServerConfig:
+def select_server_to_start(found: FoundServers, name: str, options: Options, invocation: Invocation) -> ServerConfig:
     """Create the configuration of a server and check that it may be started.
 
     Raises:
@@ -383,7 +382,7 @@ def prepare_server(found: FoundServers, name: str, options: Options, invocation:
         ChatError: It is unknown, invalid or not trusted yet.
     """
     written = found.get(name)
-    server = expand_variables(written)
+    server = prepare_server(written)
     invocation.select_server(server, written)
     if not is_enabled(server):
         raise UsageError(

@@ -16,10 +16,10 @@ from ...core.errors import ConfigError, UsageError
 from ..json_commands.commands import (
     SEPARATORS,
     explain_target,
+    find_configured_servers,
     make_tool_error,
     make_unknown_tool_error,
-    prepare_server,
-    read_servers,
+    select_server_to_start,
     split_target,
 )
 from ..json_commands.invocation import Invocation, limit_schema_time
@@ -46,8 +46,8 @@ def call_tool(target: str, words: Sequence[str], options: Options, invocation: I
     found = find_configured(options, invocation)
     server_name, name = split_tool_name(target, found)
     invocation.take_options(options)
-    opened = invocation.open(prepare_server(found, server_name, options, invocation))
-    from .flags import check_arguments, load_files, merge_arguments, parse_words
+    opened = invocation.open(select_server_to_start(found, server_name, options, invocation))
+    from .flags import check_flag_arguments, load_files, merge_arguments, parse_words
 
     invocation.phase = "list"
     tools = opened.list_tools()
@@ -68,7 +68,7 @@ def call_tool(target: str, words: Sequence[str], options: Options, invocation: I
     with limit_schema_time():
         arguments = merge_arguments(flags, schema, base_arguments)
         if not options.no_check:
-            check_arguments(arguments, schema)
+            check_flag_arguments(arguments, schema)
     invocation.phase = "call"
     result = opened.call_tool(name, arguments)
     invocation.notices += opened.call_notices
@@ -83,7 +83,7 @@ def find_configured(options: Options, invocation: Invocation) -> FoundServers:
     Raises:
         ConfigError: No configuration names a server; the built-in `board` server is for the chat only.
     """
-    found = read_servers(options, invocation)
+    found = find_configured_servers(options, invocation)
     if found.servers.get(BOARD_SERVER.name) == BOARD_SERVER:
         del found.servers[BOARD_SERVER.name]
     if not found.servers and not found.skipped:

@@ -332,7 +332,7 @@ def _set_at(arguments: dict[str, Any], path: tuple[str, ...], value: Any) -> Non
     arguments[path[-1]] = value
 
 
-def check_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
+def check_flag_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
     """Validate the arguments against the schema. Raises ValidationError with all violations."""
     _raise_violations(
         [f"{format_flag(violation.path)} {violation.message}." for violation in iter_errors(arguments, schema, schema)]

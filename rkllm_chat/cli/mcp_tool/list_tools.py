@@ -13,7 +13,7 @@ from ...core.errors import ChatError, UsageError
 from ...core.sanitize import sanitize_line
 from ...mcp_client.direct.open_server import ServerSession, open_server
 from ..json_commands.ask_servers import ServerAnswer, ask_servers
-from ..json_commands.commands import prepare_server
+from ..json_commands.commands import select_server_to_start
 from ..json_commands.invocation import Invocation, block_signals
 from ..json_commands.options import OPTIONS
 from .call_tool import find_configured
@@ -57,7 +57,10 @@ def list_all_tools(options: Options, invocation: Invocation) -> str:
             invocation.other_sessions.append(opened := open_server(server))
         return opened
 
-    answers = ask_servers(found.servers, lambda name: prepare_server(found, name, options, invocation), open_session)
+    def select(name: str) -> ServerConfig:
+        return select_server_to_start(found, name, options, invocation)
+
+    answers = ask_servers(found.servers, select, open_session)
     invocation.listed_servers += [(found.get(answer.name), answer.tools) for answer in answers if answer.error is None]
     reasons = {answer.name: str(invocation.hide_secrets(str(answer.error), answer.name)) for answer in answers}
     return _show_all(answers, reasons, options)

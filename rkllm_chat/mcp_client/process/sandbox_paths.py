@@ -266,7 +266,7 @@ def _find_outside_folders(root: str) -> Iterable[str]:
             path = os.path.join(packages, name)
             if name.endswith(".pth"):
                 yield from (
-                    line for line in read_text(path).splitlines() if os.path.isdir(line) and os.path.isabs(line)
+                    line for line in read_regular_text(path).splitlines() if os.path.isdir(line) and os.path.isabs(line)
                 )
             elif name.endswith(".dist-info"):
                 yield from _find_editable(os.path.join(path, "direct_url.json"))
@@ -275,7 +275,7 @@ def _find_outside_folders(root: str) -> Iterable[str]:
 def _find_editable(path: str) -> Iterable[str]:
     """Yield the folder of a project that was installed as editable (PEP 610)."""
     try:
-        record = json.loads(read_text(path) or "{}")
+        record = json.loads(read_regular_text(path) or "{}")
         url, is_edited = str(record.get("url")), record.get("dir_info", {}).get("editable")
     except (ValueError, AttributeError):
         return
@@ -288,7 +288,7 @@ def _find_editable(path: str) -> Iterable[str]:
         yield os.path.normpath(path)
 
 
-def read_text(path: str) -> str:
+def read_regular_text(path: str) -> str:
     """Return the text of a regular file, or "" if it is unreadable. A pipe in its place is not waited for."""
     try:
         with open(path, "rb", opener=_open_without_waiting) as file:

@@ -56,7 +56,7 @@ def build_server(options: argparse.Namespace) -> MCPServer:
     """
     if options.url:
         options.model = f"{options.url.rstrip('/').removesuffix('/chat/completions')}#{quote(options.model or '')}"
-    settings = read_settings(options)
+    settings = read_model_settings(options)
     engine = find_engine_of(settings)
     if engine.is_service:
         engine.check(settings)
@@ -69,7 +69,7 @@ def build_server(options: argparse.Namespace) -> MCPServer:
     return server.build_server(settings, folders)
 
 
-def read_settings(options: argparse.Namespace) -> Settings:
+def read_model_settings(options: argparse.Namespace) -> Settings:
     """Return the configured settings, overridden by the options of `add_model_options` and `set`.
 
     Raises:

@@ -10,7 +10,7 @@ from typing import Any, cast
 from ...chat.app import App
 from ...chat.event_stream import Emit
 from ...chat.model_loading import make_loading_event
-from ...chat.setting_choices import check_choices, list_choices
+from ...chat.setting_choices import check_setting_choices, list_choices
 from ...config.editor import save_setting
 from ...config.named_settings import DEFAULT, KEYS, TABLE_OF, TABLES, find_key, parse_value, replace_setting
 from ...config.settings import Settings, Thinking
@@ -92,7 +92,7 @@ def _parse(key: str, text: str) -> Any:
     """Return the checked value of a text. Raises ConfigError or UsageError."""
     value = parse_value(key, text, "/set")
     if key in list_choices() and text != DEFAULT:
-        check_choices(replace(Settings(), **{key: value}))
+        check_setting_choices(replace(Settings(), **{key: value}))
     return value
 
 

@@ -31,7 +31,7 @@ from cpu_time import allow_s
 from mcp_client.chaos_http import TRICKLES, open_site
 from rkllm_chat.cli.mcp_tool.call_tool import MINIMAL_CONFIG
 from rkllm_chat.cli.mcp_tool.examples import format_as_flags, make_example
-from rkllm_chat.cli.mcp_tool.flags import check_arguments, merge_arguments, parse_words
+from rkllm_chat.cli.mcp_tool.flags import check_flag_arguments, merge_arguments, parse_words
 
 
 @pytest.mark.slow
@@ -151,7 +151,7 @@ def test_every_schema_has_an_example_that_is_valid(row: Row) -> None:
     schema = row.schema | {"required": list(row.arguments)}
     example = make_example(schema)
     assert example is not None and example.keys() >= row.arguments.keys()
-    check_arguments(example, schema)
+    check_flag_arguments(example, schema)
     words = format_as_flags(example, schema)
     if words is not None:
         assert merge_arguments(parse_words(words, schema), schema, {}) == example
