@@ -118,8 +118,14 @@ def write_files(is_check: bool) -> int:
     wanted = {
         DOCS / "rkllm-chat.1": make_manual(),
         DOCS / "settings.md": make_page(),
-        **{DOCS / f"commands{'' if one == 'en' else f'.{one}'}.md": make_commands_page(one) for one in TITLES},
-        **{DOCS / f"questions{'' if one == 'en' else f'.{one}'}.md": read_page(one) for one in TITLES},
+        **{
+            DOCS / f"commands{'' if language == 'en' else f'.{language}'}.md": make_commands_page(language)
+            for language in TITLES
+        },
+        **{
+            DOCS / f"questions{'' if language == 'en' else f'.{language}'}.md": read_page(language)
+            for language in TITLES
+        },
         DOCS.parent / "rkllm_chat/config/mcp_config.schema.json": make_schema(),
         DOCS.parent / "rkllm_chat/config/mcp_servers.schema.json": make_json_schema(),
         models: MODELS.sub(lambda _: make_model_table(), models.read_text(encoding="utf-8")),

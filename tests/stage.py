@@ -197,7 +197,7 @@ class Emulator(pyte.Screen):  # type: ignore[misc]
         self.dirty.update(range(self.lines))
 
     def select_graphic_rendition(self, *attributes: int, **more: Any) -> None:
-        super().select_graphic_rendition(*(90 if one == DIM else one for one in attributes), **more)
+        super().select_graphic_rendition(*(90 if attribute == DIM else attribute for attribute in attributes), **more)
 
 
 class Screen:

@@ -101,7 +101,9 @@ def parse_module(path: Path) -> list[ast.AST]:
 @cache
 def find_imports() -> dict[str, set[str]]:
     """Module -> modules of the product that it imports."""
-    return {name: {one for one in imported_modules(name, path) if one in MODULES} for name, path in MODULES.items()}
+    return {
+        name: {module for module in imported_modules(name, path) if module in MODULES} for name, path in MODULES.items()
+    }
 
 
 def package_of(module: str) -> str:

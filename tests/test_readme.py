@@ -273,8 +273,8 @@ def test_every_option_in_the_examples_exists() -> None:
     names += [["sessions", "export"], ["chat"]]
     helps = [[], *names, *([name] for name in (*SUBCOMMANDS, *SUMMARIES) if name != "serve")]
     others = [[sys.executable, "-m", module] for module in ("tests.bench", "rkllm_chat.cli.mcp_tool")]
-    commands = [[*one, "--help"] for one in (*([*PROGRAM, *one] for one in helps), *others)]
-    shown = [run(one, cwd=ROOT, encoding="utf-8") for one in commands]
+    commands = [[*command, "--help"] for command in (*([*PROGRAM, *command] for command in helps), *others)]
+    shown = [run(command, cwd=ROOT, encoding="utf-8") for command in commands]
     assert [done.stderr for done in shown if done.returncode] == []
     help_text = "".join((*(done.stdout for done in shown), *(command.usage for command in COMMANDS.values())))
     named = set(re.findall(r"(?<![\w-])--[a-z][\w-]+", "\n".join(TEXTS.values())))
@@ -290,7 +290,7 @@ def test_a_translated_first_page_has_no_other_sections_blocks_and_links(code: st
     blocks = [[block for block in FENCE.findall(page) if block[0] != "text"] for page in (text, README)]
     for own, english in (levels, blocks):
         rest = iter(english)
-        assert all(one in rest for one in own)
+        assert all(entry in rest for entry in own)
     further = set(links[0]) - set(links[1])
     assert {link for link in further if f".{code}." not in link} == {"README.md"}
     assert len(text.encode()) <= 8000
@@ -333,5 +333,5 @@ def test_the_walks_through_the_code_name_what_there_is() -> None:
     assert len(named) > 15
     for module, name, more in named:
         source = (ROOT / "rkllm_chat" / module).read_text(encoding="utf-8")
-        for one in (*name.split("."), *re.findall(r"\w+", more)):
-            assert re.search(rf"(?:def|class) {one}\b", source), (module, one)
+        for word in (*name.split("."), *re.findall(r"\w+", more)):
+            assert re.search(rf"(?:def|class) {word}\b", source), (module, word)

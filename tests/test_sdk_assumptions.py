@@ -110,7 +110,7 @@ async def outcome(call: Awaitable[CallToolResult]) -> Any:
 
 
 def events(*messages: Message, tail: bytes = b"") -> httpx2.Response:
-    body = b"".join(b"event: message\ndata: " + json.dumps(one).encode() + b"\n\n" for one in messages)
+    body = b"".join(b"event: message\ndata: " + json.dumps(message).encode() + b"\n\n" for message in messages)
     return httpx2.Response(200, headers={"content-type": EVENTS}, content=body + tail)
 
 

@@ -49,8 +49,8 @@ def drawn(*options: str, count: int = COUNT) -> tuple[dict[str, Any], ...]:
     return tuple(json.loads(line) for line in done.stdout.splitlines())
 
 
-def calls_in(reply: str, form: str, tools: list[Tool]) -> list[CallFound | CallUnreadable]:
-    scanner = make_scanner(form, tuple(FORMATS), tools)
+def calls_in(reply: str, call_format: str, tools: list[Tool]) -> list[CallFound | CallUnreadable]:
+    scanner = make_scanner(call_format, tuple(FORMATS), tools)
     return [
         event for event in (*scanner.feed(reply), *scanner.close()) if isinstance(event, CallFound | CallUnreadable)
     ]
@@ -84,7 +84,7 @@ def test_every_reply_is_parsed_as_the_wanted_calls(options: tuple[str, ...], cou
                 tool = next(tool for tool in tools if tool.name == name)
                 assert dict(validate_arguments(call.call.arguments, tool.schema).arguments) == arguments, reply
             found[line["form"]] += len(calls)
-    assert all(found[form] > 5 for form in OPENINGS), found
+    assert all(found[call_format] > 5 for call_format in OPENINGS), found
 
 
 @pytest.mark.slow

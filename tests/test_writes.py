@@ -185,7 +185,7 @@ def describe_write(call: ast.Call, constants: dict[str, str]) -> str:
     """The name of what a call does to files; "" if it changes none."""
     function = ast.unparse(call.func)
     base, _, name = function.rpartition(".")
-    arguments = [ast.unparse(one) for one in call.args] + [ast.unparse(one.value) for one in call.keywords]
+    arguments = [ast.unparse(arg) for arg in call.args] + [ast.unparse(keyword.value) for keyword in call.keywords]
     if function in NOT_FILES or "os.devnull" in arguments:
         return ""
     if name == "open_private" or function == "os.open":
@@ -193,7 +193,7 @@ def describe_write(call: ast.Call, constants: dict[str, str]) -> str:
         flags = re.sub(r"\w+", lambda word: constants.get(word[0], word[0]), flags)
         return "" if READING_FLAGS.search(flags) and not WRITING_FLAGS.search(flags) else function
     if name == "open":
-        modes = [one for one in arguments if re.fullmatch(r"'[rwaxbt+]+'", one)]
+        modes = [argument for argument in arguments if re.fullmatch(r"'[rwaxbt+]+'", argument)]
         return name if any(set(mode) & set("wax+") for mode in modes) else ""
     if name in ("replace", "rename"):
         is_path = bool(base) and len(arguments) == 1 and not call.keywords

@@ -249,7 +249,7 @@ def test_the_npu_gives_the_last_hidden_state(
     options: Any = {"n_ctx": 0, "n_batch": 256, "n_ubatch": 256, "pooling_type": llama_cpp.LLAMA_POOLING_TYPE_NONE}
     model = open_bare_llama(str(shipped_model), embedding=True, **options)
     short = numpy.array([model.embed(texts[index], normalize=True)[-1] for index in (0, 2)])
-    count = sum(len(model.tokenize(one.encode())) for one in texts)
+    count = sum(len(model.tokenize(text.encode())) for text in texts)
     model.close()
     for _ in range(2):  # the memory of the states is released
         answer = client.embeddings.create(model="", input=texts)

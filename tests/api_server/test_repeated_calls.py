@@ -69,7 +69,7 @@ def test_a_call_that_was_answered_is_answered_again_and_not_passed_on(
         message = made.choices[0].message
         arguments = [call.function.arguments for call in message.tool_calls or ()]
         received = (message.content or "", arguments, made.choices[0].finish_reason)
-    assert [json.loads(one) for one in received[1]] == [json.loads(one) for one in calls]
+    assert [json.loads(call) for call in received[1]] == [json.loads(call) for call in calls]
     assert received[2] == ("tool_calls" if calls else "stop")
     assert received[0].endswith(text) and bool(received[0]) == bool(text)
     assert not any(word in received[0] for word in ("TOOL_CALL", "arguments", "I look again"))
@@ -121,4 +121,4 @@ def test_other_doors_do_the_same(
     ]
     tools: Any = [{"type": "function", "name": "get_tide", "parameters": SCHEMA, "strict": False}]
     made = connect(served).responses.create(model=SCRIPT, input=items, tools=tools, store=False)
-    assert made.output_text == "Three metres." and [one.type for one in made.output] == ["message"]
+    assert made.output_text == "Three metres." and [item.type for item in made.output] == ["message"]

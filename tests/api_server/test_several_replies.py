@@ -29,11 +29,11 @@ def test_replies_are_numbered_and_their_tokens_have_probabilities(shared_api: Se
     texts = [choice.message.content or "" for choice in whole.choices]
     assert len(set(texts)) == 3, "each has its own seed"
     tokens = [choice.logprobs.content or [] for choice in whole.choices if choice.logprobs]
-    assert ["".join(token.token for token in one).strip() for one in tokens] == texts
-    assert {tuple(likely.token for likely in one[0].top_logprobs) for one in tokens} == {
+    assert ["".join(token.token for token in group).strip() for group in tokens] == texts
+    assert {tuple(likely.token for likely in group[0].top_logprobs) for group in tokens} == {
         tuple(likely.token for likely in tokens[0][0].top_logprobs)
     }, "all begin at the same place"
-    for token in (token for one in tokens for token in one):
+    for token in (token for group in tokens for token in group):
         ranked = [likely.logprob for likely in token.top_logprobs]
         assert len(ranked) == 4 and ranked == sorted(ranked, reverse=True) and token.logprob <= ranked[0] <= 0
         assert sum(map(math.exp, ranked)) <= 1.001 and bytes(token.bytes or []).decode(errors="replace") == token.token
@@ -72,13 +72,17 @@ def test_texts_are_continued_as_a_list(shared_api: Served, connect: Connect) -> 
     alone = [client.completions.create(prompt=text, **request) for text in texts]
     whole = client.completions.create(prompt=texts, n=2, logprobs=2, **request)
     assert [choice.index for choice in whole.choices] == [0, 1, 2, 3]
-    assert [choice.text for choice in whole.choices] == [one.choices[0].text for one in alone for _ in range(2)]
+    assert [choice.text for choice in whole.choices] == [
+        completion.choices[0].text for completion in alone for _ in range(2)
+    ]
     for choice in whole.choices:
         scores = choice.logprobs
         assert scores and scores.tokens and scores.top_logprobs and scores.token_logprobs
         assert "".join(scores.tokens) == choice.text and len(scores.tokens) <= 5
         assert [max(likely.values()) for likely in scores.top_logprobs] == scores.token_logprobs, "it was greedy"
-    assert whole.usage and whole.usage.prompt_tokens == sum(one.usage.prompt_tokens for one in alone if one.usage)
+    assert whole.usage and whole.usage.prompt_tokens == sum(
+        completion.usage.prompt_tokens for completion in alone if completion.usage
+    )
     parts = list(client.completions.create(prompt=texts, stream=True, **request))
     for index, one in enumerate(alone):
         text = "".join(part.choices[0].text for part in parts if part.choices[0].index == index)

@@ -56,7 +56,7 @@ def test_what_is_remembered_of_a_model_is_of_its_engine_alone() -> None:
     assert (other.name, other.file, named.name, named.file) == ("echo", None, "one.bin", None)
     remote = BACKENDS["openai"].identify(Settings(model="https://user:secret@example.org/v1"))
     assert (remote.name, remote.file) == ("example.org", None)
-    assert len({one.key for one in (ships, other, named, remote)}) == 4
+    assert len({identity.key for identity in (ships, other, named, remote)}) == 4
 
 
 class Parrot(BaseBackend):

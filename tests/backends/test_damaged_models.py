@@ -270,4 +270,4 @@ def test_no_mutated_file_ends_the_process(shipped_model: Path, folder: Path, env
     done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, timeout=55, check=False)
     assert done.returncode == 0, done.stderr[-1000:]
     outcomes = json.loads(done.stdout.splitlines()[-1])
-    assert len(outcomes) == len(names) and all(one == "ok" or ".gguf" in one for one in outcomes)
+    assert len(outcomes) == len(names) and all(outcome == "ok" or ".gguf" in outcome for outcome in outcomes)

@@ -168,7 +168,7 @@ def test_the_engine_runs_on_its_cores_only(open_llama: Callable[..., LlamaBacken
         stream = backend.stream([Message("user", "Hello!")], Generation(max_tokens=2))
         async with aclosing(stream) as items:
             async for _ in items:
-                thread = next(one for one in threading.enumerate() if one.name.startswith("llama"))
+                thread = next(thread for thread in threading.enumerate() if thread.name.startswith("llama"))
                 return os.sched_getaffinity(thread.native_id or 0)
         raise AssertionError("nothing was generated")
 

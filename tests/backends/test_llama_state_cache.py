@@ -175,8 +175,8 @@ def test_two_starts_at_once_leave_one_valid_file(
     running = [
         fork_server.start([*PROGRAM, *ASK], env=environment, cwd=folder, stdout=PIPE, stdin=DEVNULL) for _ in range(2)
     ]
-    for one in running:
-        assert read_call(one.communicate(timeout=60)[0])
+    for stream in running:
+        assert read_call(stream.communicate(timeout=60)[0])
     assert read_call(program(*ASK).stdout)["prefilled_tokens"] < 90
     assert len(list(states.iterdir())) == 1
 

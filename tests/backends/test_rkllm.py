@@ -41,7 +41,9 @@ Compiled = Callable[[str], Path]
 Run = Callable[..., Any]
 
 
-@pytest.mark.parametrize("family", [OLDEST, *(pytest.param(one, marks=pytest.mark.slow) for one in BETWEEN), NEWEST])
+@pytest.mark.parametrize(
+    "family", [OLDEST, *(pytest.param(release, marks=pytest.mark.slow) for release in BETWEEN), NEWEST]
+)
 def test_a_talk_is_the_same_as_through_llama_cpp(
     family: str, open_npu: Open, run: Run, through_llama: list[Message]
 ) -> None:

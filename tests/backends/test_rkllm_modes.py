@@ -205,7 +205,7 @@ def test_a_prompt_cache_is_used_by_the_next_start(open_npu: Open, run: Callable[
     assert cold.prompt_tokens == warm.prompt_tokens
     file.write_bytes(b"not a cache")
     assert start_and_ask().reused_tokens == cold.reused_tokens, "it was read, or was not looked at"
-    assert [one.name for one in folder.iterdir()] == [file.name], "it was not replaced"
+    assert [path.name for path in folder.iterdir()] == [file.name], "it was not replaced"
     assert start_and_ask().reused_tokens == warm.reused_tokens
 
 

@@ -83,7 +83,7 @@ def test_the_npu_is_sent_a_rendered_prompt_or_what_its_own_template_is_given(
     rendered = open_npu().render_request([Message("user", said)])
     assert rendered == f"<|im_start|>user\n{said.replace('<|', '< |')}<|im_end|>\n<|im_start|>assistant\n"
     shown = json.loads(open_npu(native_tools=True).render_request(HELLO, [TOOL]))
-    assert [one["role"] for one in shown["messages"]] == [one.role for one in HELLO]
+    assert [message["role"] for message in shown["messages"]] == [message.role for message in HELLO]
     assert shown["tools"][0]["function"]["name"] == "get_tide"
 
 

@@ -172,8 +172,8 @@ class ManyTools:
         }
         about = "Height of the tide at gauge number {} of a harbour."
         self.tools = [
-            Tool(f"get_tide_{one}", about.format(one), schema, "harbour", read_only=True, trusted=True)
-            for one in range(number)
+            Tool(f"get_tide_{gauge}", about.format(gauge), schema, "harbour", read_only=True, trusted=True)
+            for gauge in range(number)
         ]
 
     async def call(self, tool: Tool, arguments: Mapping[str, Any], _on_progress: ProgressCallback) -> ToolResult:

@@ -92,7 +92,7 @@ def losses_of(folder: Path, kills: int) -> list[Loss]:
 
 
 def numbers(shelf: SessionDirectory, name: str) -> list[int]:
-    messages = [one.record for one in shelf.read(name).entries if isinstance(one.record, Message)]
+    messages = [entry.record for entry in shelf.read(name).entries if isinstance(entry.record, Message)]
     return [int(message.text.split()[0]) for message in messages]
 
 

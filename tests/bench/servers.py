@@ -93,7 +93,7 @@ def slow_starts() -> list[Figure]:
 
     async def start(number: int) -> float:
         with tempfile.TemporaryDirectory() as folder:
-            configs = [chaos(Path(folder), "slow-start", f"slow{one}", delay_s=1.0) for one in range(number)]
+            configs = [chaos(Path(folder), "slow-start", f"slow{index}", delay_s=1.0) for index in range(number)]
             begun = time.perf_counter()
             async with Toolbox(configs, Path(folder)) as toolbox:
                 spent = time.perf_counter() - begun
@@ -149,7 +149,7 @@ class Reading:
         return [replace(tool, read_only=True, trusted=True) for tool in self.toolbox.tools]
 
     async def call(self, tool: Tool, arguments: Mapping[str, Any], on_progress: ProgressCallback) -> ToolResult:
-        known = next(one for one in self.toolbox.tools if one.full_name == tool.full_name)
+        known = next(offered for offered in self.toolbox.tools if offered.full_name == tool.full_name)
         return await self.toolbox.call(known, arguments, on_progress)
 
 

@@ -53,7 +53,7 @@ def scan(format_name: str, reply: str) -> list[object]:
         scanner = make_scanner(format_name, (format_name,), TOOLS)
         events: list[object] = []
         pieces = (scanner.feed(reply[at : at + size]) for at in range(0, len(reply), size))
-        for event in [one for piece in (*pieces, scanner.close(True)) for one in piece]:
+        for event in [event for piece in (*pieces, scanner.close(True)) for event in piece]:
             if isinstance(event, Text) and events and isinstance(events[-1], Text):
                 event = Text(events.pop().text + event.text)  # type: ignore[attr-defined]
             events.append(event)
@@ -80,9 +80,9 @@ def test_a_body_that_cannot_be_read_is_told_and_not_shown(format_name: str, open
 
 @pytest.mark.parametrize("opener", GROUPS)
 def test_the_mark_of_a_group_is_known_to_every_model(opener: str) -> None:
-    assert [type(one) for one in scan("hermes", f'{opener}get_weather {{"city": "Oslo"}}')] == [CallFound]
-    assert [type(one) for one in scan("hermes", f"{opener}get_weather Oslo")] in ([Text], [CallUnreadable])
-    assert [type(one) for one in scan("hermes", f"The mark {opener} begins calls of get_weather.")] == [Text]
+    assert [type(event) for event in scan("hermes", f'{opener}get_weather {{"city": "Oslo"}}')] == [CallFound]
+    assert [type(event) for event in scan("hermes", f"{opener}get_weather Oslo")] in ([Text], [CallUnreadable])
+    assert [type(event) for event in scan("hermes", f"The mark {opener} begins calls of get_weather.")] == [Text]
 
 
 @pytest.mark.parametrize(
@@ -108,9 +108,9 @@ def test_a_damaged_head_of_a_call_is_read_or_told_and_leaves_no_text(format_name
 
 def test_a_block_without_a_tool_is_told_only_if_nothing_else_is_in_the_reply() -> None:
     block = "<tool_call>the weather</tool_call>"
-    assert [type(one) for one in scan("hermes", block)] == [CallUnreadable]
-    assert [type(one) for one in scan("hermes", f"So it is written:\n{block}")] == [Text]
-    assert [type(one) for one in scan("hermes", f"{block} is how it is written.")] == [Text]
+    assert [type(event) for event in scan("hermes", block)] == [CallUnreadable]
+    assert [type(event) for event in scan("hermes", f"So it is written:\n{block}")] == [Text]
+    assert [type(event) for event in scan("hermes", f"{block} is how it is written.")] == [Text]
 
 
 def test_a_mark_of_two_formats_holds_the_bodies_of_both_with_any_tool() -> None:

@@ -126,7 +126,7 @@ def test_a_reply_of_each_kind_runs_its_tools_and_ends_in_a_plain_answer(
     assert [event for event in events if isinstance(event, CallUnreadable)] == []
     done = [event.result for event in events if isinstance(event, ToolFinished)]
     done.sort(key=lambda one: row.calls.index(dict(one.arguments)))  # they run side by side
-    assert [(one.tool, one.arguments, one.status, one.text) for one in done] == [
+    assert [(result.tool, result.arguments, result.status, result.text) for result in done] == [
         ("get_tide", arguments, "completed", answer_of(arguments)) for arguments in row.calls
     ]
     calls = [place for place, event in enumerate(events) if isinstance(event, CallFound | ToolFinished)]

@@ -203,8 +203,8 @@ def test_whatever_a_template_writes_around_a_call_is_read_or_left(around: list[s
     def render(variables: Mapping[str, Any]) -> str:
         text = ""
         for message in variables["messages"]:
-            calls = [one["function"] for one in message.get("tool_calls", ())]
-            reply = write_reply([(one["name"], one["arguments"]) for one in calls]) if calls else message["content"]
+            calls = [call["function"] for call in message.get("tool_calls", ())]
+            reply = write_reply([(call["name"], call["arguments"]) for call in calls]) if calls else message["content"]
             text += f"<|im_start|>{message['role']}\n{reply}<|im_end|>\n"
         return f"{text}<|im_start|>assistant\n" if variables["add_generation_prompt"] else text
 

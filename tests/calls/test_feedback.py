@@ -274,7 +274,7 @@ def test_an_example_of_a_schema_that_takes_too_many_steps_has_no_arguments() -> 
 
 
 def test_a_coerced_call_arrives_at_a_real_server_in_its_types(tmp_path: Path) -> None:
-    server = next(one for one in configure() if one.name == "git")
+    server = next(config for config in configure() if config.name == "git")
     replies = [call_text("git_log", repo_path="a", max_count="few")]
     replies += [FORMATS["xml"].render_call("functions.git:git_log", {"repo_path": "a", "max_count": "2"}), "Done."]
 

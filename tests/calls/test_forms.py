@@ -71,8 +71,8 @@ def test_a_session_records_the_form_and_is_continued_in_that_of_the_next_model(s
     others.open("newest")
     take_turn(again, "again")
     others.close()
-    setups = [one.record for one in shelf.read(shelf.list_ids()[0]).entries if isinstance(one.record, Setup)]
-    assert [(one.family, one.asks, one.accepts, one.settings["tool_format"]) for one in setups] == [
+    setups = [entry.record for entry in shelf.read(shelf.list_ids()[0]).entries if isinstance(entry.record, Setup)]
+    assert [(setup.family, setup.asks, setup.accepts, setup.settings["tool_format"]) for setup in setups] == [
         ("in-xml", "xml", ("xml",), "auto"),
         ("in-json", "json", (), "auto"),
     ]
@@ -88,7 +88,7 @@ def test_the_command_line_outweighs_a_file_and_an_unknown_form_is_rejected(progr
     program(*asking, "--tool-format", "auto")
     sessions = folder.parent / "home/.local/state/rkllm-chat/sessions"
     (session,) = [SessionDirectory(sessions).read(name) for name in SessionDirectory(sessions).list_ids()]
-    assert [one.record.asks for one in session.entries if isinstance(one.record, Setup)] == ["xml", "json"]
+    assert [entry.record.asks for entry in session.entries if isinstance(entry.record, Setup)] == ["xml", "json"]
     rejected = program(*asking, "--tool-format", "hermit", "--output-format", "json", code=2)
     error = json.loads(rejected.stdout)["error"]
     details = error["details"]

@@ -228,7 +228,9 @@ def test_every_form_of_a_family_exists_and_it_accepts_the_one_it_is_asked_for() 
     assert {row for family in FAMILIES.values() for row in (family.preferred_format, *family.accepted_formats)} | {
         "xml"
     } == set(FORMATS)
-    assert [one.name for one in FAMILIES.values() if one.preferred_format not in (*one.accepted_formats, "json")] == []
+    assert [
+        family.name for family in FAMILIES.values() if family.preferred_format not in (*family.accepted_formats, "json")
+    ] == []
 
 
 def test_control_tokens_are_broken_in_no_form_that_a_model_is_asked_for() -> None:

@@ -476,7 +476,7 @@ def test_every_character_of_any_reply_is_shown_or_part_of_a_call_or_a_mark_or_in
                 and reply.endswith(event.text)
                 and event.text.startswith((*RESULTS, *headings(TOOL)))
             )
-            assert any(isinstance(one, CallFound | CallUnreadable) for one in events)
+            assert any(isinstance(event, CallFound | CallUnreadable) for event in events)
             retained = reply[: -len(event.text)]
             assert (
                 retained.startswith(reply[: scanner.retained_length])
@@ -491,4 +491,4 @@ def test_a_call_in_any_reply_was_whole_where_it_is_found(format_name: str, reply
     for whole in calls:
         cut = data.draw(st.integers(0, max(len(whole.raw.rstrip()) - 1, 0)))
         begun = [event for event in scan_pieces(format_name, [whole.raw[:cut]]) if isinstance(event, CallFound)]
-        assert all(one.call.arguments == whole.call.arguments or one != whole for one in begun)
+        assert all(event.call.arguments == whole.call.arguments or event != whole for event in begun)

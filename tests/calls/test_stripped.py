@@ -36,7 +36,7 @@ def scan(model: str, reply: str) -> list[Seen]:
                     seen.append(("told", fault))
         found.append([(kind, said.strip() if isinstance(said, str) else said) for kind, said in seen])
     assert found[0] == found[1] == found[2]
-    return [one for one in found[0] if one[1]]
+    return [pair for pair in found[0] if pair[1]]
 
 
 @pytest.mark.parametrize(

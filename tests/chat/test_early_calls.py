@@ -195,7 +195,7 @@ def test_stopping_at_a_question_keeps_and_reports_what_had_run() -> None:
 
 
 def test_the_tools_are_not_looked_through_for_each_word_of_a_reply() -> None:
-    class CountedBox(Lookout):
+    class CountedToolbox(Lookout):
         looks = 0
 
         @property
@@ -204,7 +204,7 @@ def test_the_tools_are_not_looked_through_for_each_word_of_a_reply() -> None:
             return super().tools
 
     def count_looks(words: int) -> int:
-        toolbox = CountedBox()
+        toolbox = CountedToolbox()
         take_turn(make_chat(["word " * words], toolbox), "Write.")
         return toolbox.looks
 

@@ -92,7 +92,7 @@ def read_parts(message: Message) -> list[str]:
 def test_a_mentioned_picture_precedes_the_text_and_stays_in_later_prompts(folder: Path) -> None:
     async def play(app: App) -> None:
         events = await collect_emitted(send_message, app, "What is on @photo.jpg?")
-        assert any(isinstance(one, Notice) and "photo.jpg] image/jpeg, 48 × 64, " in one.text for one in events)
+        assert any(isinstance(event, Notice) and "photo.jpg] image/jpeg, 48 × 64, " in event.text for event in events)
         await collect_emitted(send_message, app, "Sure?")
         first, second = backend_of(app.chat).prompts
         assert read_parts(first[-1])[-2:] == ["<photo.jpg 48x64>", "What is on @photo.jpg?"]
@@ -134,7 +134,7 @@ def test_what_is_for_the_user_and_other_files_do_not_reach_the_model(folder: Pat
         return app.chat.history[2]
 
     message = run(folder, play, call_text("report"), "Done.", media=("image", "audio"))
-    assert message.result and [(one.kind, one.user_only) for one in message.result.media] == [
+    assert message.result and [(medium.kind, medium.user_only) for medium in message.result.media] == [
         ("file", False),
         ("audio", False),
         ("image", True),
@@ -150,7 +150,7 @@ def test_without_pillow_a_picture_of_a_tool_can_still_be_saved(folder: Path, mon
 
     message = run(folder, play, call_text("look"), "Noon.")
     assert message.media == () and message.result
-    assert [(one.kind, one.media_type) for one in message.result.media] == [("file", "image/png")]
+    assert [(medium.kind, medium.media_type) for medium in message.result.media] == [("file", "image/png")]
 
 
 def test_a_blind_model_gets_nothing_before_the_user_has_agreed_to_send_the_text_alone(folder: Path) -> None:
@@ -241,7 +241,9 @@ def test_a_session_keeps_its_pictures_until_it_is_deleted(folder: Path) -> None:
     assert '"path"' not in (shelf.path / f"{name}.jsonl").read_text(encoding="utf-8")
 
     async def resume(app: App) -> None:
-        assert [_without_path(one) for one in app.chat.history] == [_without_path(one) for one in history]
+        assert [_without_path(message) for message in app.chat.history] == [
+            _without_path(message) for message in history
+        ]
         await collect(Turn(app.chat).run("Sure?"))
         parts = [part for message in backend_of(app.chat).prompts[0] for part in message.parts]
         assert [part.name for part in parts if isinstance(part, Media)] == ["photo.jpg", "look"]
@@ -268,8 +270,10 @@ def test_the_copy_of_a_session_has_its_pictures(folder: Path) -> None:
         (name,) = shelf.list_ids()
         async with open_eyes(folder, ["Yes."], frontend=Frontend(), session=name) as other:
             await collect(Turn(other.chat).run("Sure?"))
-        copy = next(one for one in shelf.list_ids() if one != name)
-        names = [sorted(path.name for path in (shelf.path / f"{one}.media").iterdir()) for one in (name, copy)]
+        copy = next(identity for identity in shelf.list_ids() if identity != name)
+        names = [
+            sorted(path.name for path in (shelf.path / f"{identity}.media").iterdir()) for identity in (name, copy)
+        ]
         assert names[0] == names[1] and len(names[0]) == 1
 
     run(folder, talk, "A flag.", frontend=Frontend())
@@ -281,7 +285,7 @@ def _without_path(message: Message) -> Message:
 
 
 def _forget(media: tuple[Media, ...]) -> tuple[Media, ...]:
-    return tuple(replace(one, path="") for one in media)
+    return tuple(replace(medium, path="") for medium in media)
 
 
 def test_a_session_cannot_name_another_file(folder: Path) -> None:
@@ -291,7 +295,7 @@ def test_a_session_cannot_name_another_file(folder: Path) -> None:
     record = {"kind": "message", "at": "2026-11-20T17:30:32.123Z", "role": "user", "text": "x", "media": [media]}
     (shelf.path / "261120-ab12.jsonl").write_text(json.dumps(record) + "\n", encoding="utf-8")
     (entry,) = shelf.read("261120-ab12").entries
-    assert isinstance(entry.record, Message) and [one.path for one in entry.record.media] == [""]
+    assert isinstance(entry.record, Message) and [medium.path for medium in entry.record.media] == [""]
 
 
 def test_a_program_asks_about_a_picture(folder: Path) -> None:

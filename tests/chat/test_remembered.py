@@ -86,7 +86,7 @@ def test_a_turn_counts_what_all_its_replies_cost_and_no_others() -> None:
     chat, _box = open_harbour([LOOK, SEE, "Quiet.", "Bye."])
     turns = [take_turn(chat, line) for line in ("Look.", "Bye.")]
     ended = [event for events in turns for event in events if isinstance(event, TurnEnded)]
-    assert [len(one.usage) for one in ended] == [3, 1]
+    assert [len(turn.usage) for turn in ended] == [3, 1]
 
 
 def test_an_invented_result_is_neither_kept_nor_shown_in_the_next_round() -> None:

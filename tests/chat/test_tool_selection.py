@@ -41,7 +41,7 @@ from stage import GREEDY, add_profile, call_text, collect, collect_emitted, take
 
 WORDS = load("en")
 WINDOW = 4096
-STATUS = next(render_tool(one.name, one, None) for one in read_tools() if one.name == "git_status")
+STATUS = next(render_tool(tool.name, tool, None) for tool in read_tools() if tool.name == "git_status")
 GIT_STATUS = call_text("git_status", repo_path="/srv/tides")
 ASK_STATUS = "What is the git status of /srv/tides?"
 
@@ -138,7 +138,7 @@ def test_the_richest_level_that_fits_its_share_is_taken(share: float, level: Lev
     assert select_catalogue(chat).level == level
     assert line in head
     assert ("<tools>" in head) == (level == "full")
-    assert any("describe_tool" in one for one in head) == (level != "full")
+    assert any("describe_tool" in message for message in head) == (level != "full")
     assert "For each function call, write:" in head
     size = chat.count_text("\n".join(select_catalogue(chat).lines))
     assert size == pytest.approx(select_catalogue(chat).tokens, abs=2)

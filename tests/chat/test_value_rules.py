@@ -51,7 +51,7 @@ class Office(FakeToolbox):
                 f"Does {name}.",
                 {
                     "type": "object",
-                    "properties": {one: {} for one in f"{required} {optional}".split()},
+                    "properties": {name: {} for name in f"{required} {optional}".split()},
                     "required": required.split(),
                 },
                 "box",
@@ -141,10 +141,10 @@ def test_the_values_of_a_call_decide_whether_the_model_answers_now(
     chat, toolbox = open_office([*calls, "So it is.", "No call for what is left."])
     events = take_turn(chat, question)
     discarded = [event for event in events if isinstance(event, ReplyDiscarded)]
-    assert (len(toolbox.called), [one.reason for one in discarded]) == (made, [reason] if reason else [])
+    assert (len(toolbox.called), [event.reason for event in discarded]) == (made, [reason] if reason else [])
     assert read(events).text == "So it is."
-    for one in discarded:
-        assert one.reason in REASONS and one.values in describe_event(one, i18n.load())
+    for event in discarded:
+        assert event.reason in REASONS and event.values in describe_event(event, i18n.load())
     discarded_text = calls[-1] if reason else "\0"
     assert all(discarded_text not in message.text for prompt in backend_of(chat).prompts for message in prompt)
 
@@ -540,16 +540,17 @@ def test_the_rules_hold_for_every_family(model: str) -> None:
     """With calls in the form that the family is asked for, and in its own."""
     family = find_family([model])
     thought, mark = THOUGHTS.get(model, ("", ""))
-    for form in dict.fromkeys([family.preferred_format, family.accepted_formats[0]]):
+    for call_format in dict.fromkeys([family.preferred_format, family.accepted_formats[0]]):
         for rule, (question, steps, called, answer, told) in RULES.items():
             replies = [
-                thought + (mark + step if isinstance(step, str) else FORMATS[form].render_call(*step)) for step in steps
+                thought + (mark + step if isinstance(step, str) else FORMATS[call_format].render_call(*step))
+                for step in steps
             ]
             chat, toolbox = open_office(replies)
             chat.backend.family = family
             said = read(take_turn(chat, question)).text
-            assert (said, toolbox.called) == (answer, [*called]), (form, rule)
-            assert told in backend_of(chat).prompts[-1][-1].text, (form, rule)
+            assert (said, toolbox.called) == (answer, [*called]), (call_format, rule)
+            assert told in backend_of(chat).prompts[-1][-1].text, (call_format, rule)
 
 
 def test_calls_are_generated_as_they_were_measured_unless_a_temperature_is_set() -> None:

@@ -45,13 +45,13 @@ def two_models(models: Path) -> tuple[str, ...]:
 
 def test_both_engines_are_measured_and_what_does_not_fit_the_context_is_named(program: Run, models: Path) -> None:
     engines = measure(program, *two_models(models))
-    assert [(one["backend"], one["model"], one["context_tokens"]) for one in engines] == [
+    assert [(engine["backend"], engine["model"], engine["context_tokens"]) for engine in engines] == [
         ("rkllm", "qwen3_0.6b_w8a8_rk3588.rkllm", CONTEXT),
         ("llama", "Qwen3-0.6B-Q4_0.gguf", CONTEXT),
     ]
     assert engines[0]["engine"] == "RKLLM 1.3.0" and engines[1]["engine"].startswith("llama.cpp of llama-cpp-python")
     threads = count_threads(choose_cores())
-    assert [(one["prefill_threads"], one["decode_threads"]) for one in engines] == [(0, 0), (threads, threads)]
+    assert [(engine["prefill_threads"], engine["decode_threads"]) for engine in engines] == [(0, 0), (threads, threads)]
     for engine in engines:
         first, *others = engine["rows"]
         assert 100 <= first["prompt_tokens"] <= 128 < CONTEXT - REPLY_TOKENS

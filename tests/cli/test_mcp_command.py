@@ -220,7 +220,7 @@ def test_the_servers_of_another_program_are_shown_and_added_once(
     assert ("without effect here: trust: true" in preview) is (source == "gemini")
     assert "Add --yes" in program("mcp", "import", source, code=2).stderr and not own.exists()
     program("mcp", "import", source, "--yes")
-    [found] = [one for one in json.loads(program("list-servers").stdout)["result"] if one["name"] == "one"]
+    [found] = [server for server in json.loads(program("list-servers").stdout)["result"] if server["name"] == "one"]
     assert (found["command"], found["source"]) == ("x", str(own))
     assert "present  one: x" in program("mcp", "import", source, "--yes", code=1).stdout
     assert path.read_text(encoding="utf-8") == text

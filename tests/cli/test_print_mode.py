@@ -114,7 +114,9 @@ def test_a_call_that_needs_approval_runs_only_when_it_is_allowed(
     result = json.loads(done.stdout)["result"]
     assert [call["status"] for call in result["calls"]] == [status]
     calls = [
-        one for one in read_events(folder, "chaos") if one["event"] == "in" and one["message"]["method"] == "tools/call"
+        event
+        for event in read_events(folder, "chaos")
+        if event["event"] == "in" and event["message"]["method"] == "tools/call"
     ]
     assert len(calls) == (status == "completed")
     assert bool(result["notices"]) == (status == "declined")
@@ -141,7 +143,7 @@ def test_an_answer_behind_a_change_begins_with_what_was_called(
     options = ("-p", question, "--model", model, *acting, "--output-format")
     text = json.loads(program(*options, "json").stdout)["result"]["text"]
     assert text == f"{line}\n\nThe file was deleted."
-    events = [json.loads(one) for one in program(*options, "stream-json").stdout.splitlines()]
+    events = [json.loads(line) for line in program(*options, "stream-json").stdout.splitlines()]
     said = [event for event in events if event["type"] == "text"]
     assert said[0] == {"type": "text", "text": f"{line}\n\n", "is_report": True}
     assert "".join(event["text"] for event in said) == text

@@ -238,7 +238,7 @@ def test_an_error_of_a_server_is_redacted_before_it_is_truncated(tool: str, stag
             for kind, text in list(texts.items())[: None if tool == "refuse" else 3]:
                 # at the limit of what is shown: a secret that is truncated first is not recognized
                 padded = "x " * ((295 - len(text) // 2) // 2) + text
-                (called,) = (one for one in toolbox.tools if one.name == tool)
+                (called,) = (offered for offered in toolbox.tools if offered.name == tool)
                 results[kind] = (await toolbox.call(called, {"text": padded}, lambda *_: None)).text
                 if tool == "die":
                     await toolbox.restart("leaky")

@@ -128,7 +128,7 @@ FORMS: dict[str, tuple[Callable[..., Settings], Callable[[Any], str]]] = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("file_format", FORMS)
 @settings(max_examples=examples(100))
 @given(table=files)
 @example(table={"servers": [{"name": "a", "command": "b"}]})
@@ -136,8 +136,8 @@ FORMS: dict[str, tuple[Callable[..., Settings], Callable[[Any], str]]] = {
 @example(table={"mcpServers": {"a": {"command": "b"}}})
 @example(table={"mcpServers": {"\n": {}}})
 @example(table={"mcpServers": {"\x1b[2J": {"type": []}}})
-def test_any_structure_is_settings_or_an_error(form: str, table: dict[str, Any]) -> None:
-    read, write = FORMS[form]
+def test_any_structure_is_settings_or_an_error(file_format: str, table: dict[str, Any]) -> None:
+    read, write = FORMS[file_format]
     judge(lambda: read(write(table), "here", {}))
 
 

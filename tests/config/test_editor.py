@@ -77,7 +77,7 @@ def test_a_server_is_taken_out_and_the_rest_stays(name: str, left: str, tmp_path
     remove_server(name, path, {"HOME": str(tmp_path)})
     assert path.read_text(encoding="utf-8") == left
     assert path.stat().st_mode & 0o777 == 0o600
-    assert [one.name for one in tmp_path.iterdir() if one.is_file()] == ["mcp_config.toml"]
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["mcp_config.toml"]
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ def test_what_the_user_decided_of_one_server_is_in_one_record(tmp_path: Path) ->
     assert find_allowance(server, environment) == allowed
     assert store.find_accepted(server, {"command": "x"}) == {"reads": []}
     folder = Path(find_state_folder(environment), "trust")
-    assert sorted(one.name.partition("-")[0] for one in folder.iterdir()) == ["key.json", "one"]
+    assert sorted(path.name.partition("-")[0] for path in folder.iterdir()) == ["key.json", "one"]
 
 
 @pytest.mark.parametrize(

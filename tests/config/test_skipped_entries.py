@@ -68,7 +68,7 @@ def test_every_command_uses_the_good_server_and_names_the_other(
     assert (done.stdout, done.returncode) == ("Hello.\n", 0)
     assert note in done.stderr
     listed = json.loads(program("list-servers").stdout)
-    assert [(one["name"], one["original_name"]) for one in listed["result"]] == [("My-Weather", "My Weather")]
+    assert [(server["name"], server["original_name"]) for server in listed["result"]] == [("My-Weather", "My Weather")]
     assert (listed["notices"], listed["result"][0]["not_obeyed"]) == ([note], ["autoApprove: echo"])
     for name in ("My-Weather", "My Weather"):
         called = json.loads(program("call-tool", "--server", name, "--tool", "echo", "--args", '{"text": "x"}').stdout)

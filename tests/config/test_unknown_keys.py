@@ -103,7 +103,7 @@ def test_what_an_entry_takes_away_is_read_or_named(program: str, tmp_path: Path)
     path.write_text(json.dumps(root), encoding="utf-8")
     settings = load_settings(str(path), ENVIRONMENT)
     assert settings.skipped == ()
-    [server] = [one for one in settings.servers if one.name == "a"]
+    [server] = [server for server in settings.servers if server.name == "a"]
     plain = {} if "url" in values or server.url else {"command": START["command"], "args": tuple(START["args"])}
     default, ignored = ServerConfig("a"), ("name", "source", "origin", "place", "not_obeyed", "kept_off")
     found = {key: value for key, value in vars(server).items() if value != getattr(default, key) and key not in ignored}
@@ -165,7 +165,7 @@ def test_settings_of_claude_code_hold_for_its_project_file(
     monkeypatch.setenv("HOME", str(home))
     environment = {"HOME": str(home)}
     one_shot, chat = find_servers(environment=environment).servers.values(), load_settings("", environment).servers
-    for server in (next(one for one in servers if one.name == "a") for servers in (one_shot, chat)):
+    for server in (next(server for server in servers if server.name == "a") for servers in (one_shot, chat)):
         assert {"enabled": server.enabled, "tools_deny": server.tools_deny} == {
             "enabled": True, "tools_deny": (), **values
         }  # fmt: skip

@@ -191,8 +191,8 @@ def run_suite(name: str, place: Path, word: str) -> int:
     expected = read_expected(suite.like or name)
     left_out = {line for line in expected if suite.like and ":" not in line}
     expected -= left_out
-    scenarios = [one for one in list_scenarios(suite, place) if word in one and one not in left_out]
-    scenarios = [one for one in scenarios if one in (suite.scenarios or (one,))]
+    scenarios = [scenario for scenario in list_scenarios(suite, place) if word in scenario and scenario not in left_out]
+    scenarios = [scenario for scenario in scenarios if scenario in (suite.scenarios or (scenario,))]
     with start_subject(suite) as subject:
         results = (try_client if suite.side == "client" else try_server)(suite, place, subject, scenarios)
     wrong = [result for result in results if not result.is_expected(expected)]
@@ -254,12 +254,12 @@ def try_client(suite: Suite, place: Path, subject: Sequence[str], scenarios: Seq
 
     def try_one(scenario: str) -> Result:
         written, said, code = try_scenarios(suite, place, [*subject, "--scenario", scenario])
-        checks = [check for one in written.values() for check in one]
+        checks = [check for checks in written.values() for check in checks]
         return make_result(scenario, checks, code == 0, said)
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         results = list(pool.map(try_one, scenarios))
-    return [try_one(AGAIN) if (one.scenario, one.outcome) == (AGAIN, "failed") else one for one in results]
+    return [try_one(AGAIN) if (result.scenario, result.outcome) == (AGAIN, "failed") else result for result in results]
 
 
 def try_server(suite: Suite, place: Path, subject: Sequence[str], scenarios: Sequence[str]) -> list[Result]:

@@ -107,7 +107,7 @@ def test_the_users_own_configuration_may_be_a_link_and_stays_one(is_folder: bool
     text = target.read_text(encoding="utf-8")
     assert ("enabled = false" in text, "top_k = 3" in text, target.stat().st_mode & 0o777) == (True, True, 0o640)
     assert (own.parent if is_folder else own).is_symlink()
-    assert [one.name for one in target.parent.iterdir()] == ["config.toml"]
+    assert [path.name for path in target.parent.iterdir()] == ["config.toml"]
 
 
 def test_a_link_where_a_file_is_written_is_replaced_and_never_followed(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_what_a_killed_writer_left_goes_with_the_next_edit(clone: Path, environm
     (clone / f".mcp_config.toml.{'0' * 16}").write_text("half", encoding="utf-8")
     (clone / ".mcp_config.toml.backup").write_text("kept", encoding="utf-8")
     disable("mcp_config.toml", environment)
-    assert sorted(one.name for one in clone.iterdir()) == [".mcp_config.toml.backup", "mcp_config.toml"]
+    assert sorted(path.name for path in clone.iterdir()) == [".mcp_config.toml.backup", "mcp_config.toml"]
 
 
 def test_a_lock_that_another_holds_is_waited_for_with_a_limit_and_named(tmp_path: Path) -> None:

@@ -103,7 +103,7 @@ def test_every_status_of_a_call_has_a_message(status: str) -> None:
 
 def faults_of_characters(code: str, sentence: str) -> str:
     """The characters of a sentence that its language does not write."""
-    odd = "".join(one for one in sentence if not one.encode(REPERTOIRES[code], errors="ignore"))
+    odd = "".join(character for character in sentence if not character.encode(REPERTOIRES[code], errors="ignore"))
     kana = KANA.findall(sentence) if code == "zh" else []
     return odd + "".join(kana) + "".join(FOREIGN_MARKS[code].findall(re.sub(r"\{\w*\}", "", sentence)))
 

@@ -52,7 +52,7 @@ ALIKE: dict[str, Callable[[Any], object]] = {
     "replace": lambda kind: vars(dataclasses.replace(kind("a"), words=("b",))),
     "replace what is not there": lambda kind: dataclasses.replace(kind("a"), word=("b",)),
     "as a table": lambda kind: dataclasses.asdict(kind("a", secrets={"key": "value"})),
-    "fields": lambda kind: [(one.name, one.repr, one.compare) for one in dataclasses.fields(kind)],
+    "fields": lambda kind: [(field.name, field.repr, field.compare) for field in dataclasses.fields(kind)],
     "is a dataclass": lambda kind: (dataclasses.is_dataclass(kind), dataclasses.is_dataclass(kind("a"))),
     "signature": inspect.signature,
     "documentation": inspect.getdoc,
@@ -83,5 +83,5 @@ def test_a_record_is_to_its_users_what_a_frozen_dataclass_is(name: str) -> None:
 
 
 def test_fields_and_replace_of_a_record_need_no_dataclasses() -> None:
-    assert [one.name for one in fields(Record)] == ["name", "words", "secrets", "place"]
+    assert [field.name for field in fields(Record)] == ["name", "words", "secrets", "place"]
     assert replace(Record("a"), words=("b",)) == Record("a", ("b",))

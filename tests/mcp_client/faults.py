@@ -152,7 +152,7 @@ def try_each(folder: Path, configs: Sequence[ServerConfig], then: Callable[[Tria
     """Do `then` with each of the servers in one toolbox, at the same time; gives what came of it by name."""
 
     async def go(trial: Trial) -> dict[str, T]:
-        trials = {one.name: replace(trial, server=one.name) for one in configs}
+        trials = {config.name: replace(trial, server=config.name) for config in configs}
         return dict(zip(trials, await asyncio.gather(*map(then, trials.values())), strict=True))
 
     return try_servers(folder, *configs, then=go)

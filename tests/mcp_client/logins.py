@@ -98,7 +98,7 @@ async def act(toolbox: Toolbox, tool: str = "act") -> str:
     """The text of a call, or the error that says why the server is not open."""
     if error := toolbox.failures.get("gate"):
         raise error
-    named = {one.name: one for one in toolbox.tools}
+    named = {tool.name: tool for tool in toolbox.tools}
     return (await toolbox.call(named[tool], {}, lambda *_: None)).text
 
 

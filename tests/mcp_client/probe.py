@@ -48,7 +48,7 @@ def look(path: str) -> str:
 
 
 def names(path: str) -> list[str]:
-    return sorted(one.name for one in Path(path).expanduser().iterdir())
+    return sorted(entry.name for entry in Path(path).expanduser().iterdir())
 
 
 def write(path: str) -> None:
@@ -158,7 +158,9 @@ def open_socket(family: int) -> None:
 
 def kernel(name: str, *arguments: int | None) -> None:
     """A system call that returns a descriptor; None is 1 KB of zeros."""
-    os.close(call(name, *(ctypes.create_string_buffer(1024) if one is None else one for one in arguments)))
+    os.close(
+        call(name, *(ctypes.create_string_buffer(1024) if argument is None else argument for argument in arguments))
+    )
 
 
 def call(name: str, *arguments: Any) -> int:
@@ -190,8 +192,8 @@ def work() -> str:
     thread = threading.Thread(target=lambda: None)
     thread.start()
     thread.join()
-    for one in socket.socketpair():
-        one.close()
+    for end in socket.socketpair():
+        end.close()
     return subprocess.run(["/bin/echo", "done"], capture_output=True, check=True, text=True).stdout
 
 

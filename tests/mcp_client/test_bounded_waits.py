@@ -102,7 +102,7 @@ class WaitFinder(ast.NodeVisitor):
             ):
                 return True
             case ast.Call(func=func, args=args, keywords=keywords):
-                limits = [*args[1:], *(one.value for one in keywords if one.arg == "timeout")]
+                limits = [*args[1:], *(keyword.value for keyword in keywords if keyword.arg == "timeout")]
                 match ast.unparse(func):
                     case "asyncio.wait_for" | "asyncio.wait":
                         return any(map(is_finite, limits))

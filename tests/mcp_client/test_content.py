@@ -122,7 +122,7 @@ def test_content_that_is_no_text_is_named_with_its_kind_and_size() -> None:
     async def show_all() -> dict[str, str]:
         told = {}
         async with Toolbox.from_servers({"gallery": make_gallery(shown)}) as toolbox:
-            (tool,) = (one for one in toolbox.tools if one.name == "show")
+            (tool,) = (tool for tool in toolbox.tools if tool.name == "show")
             for name, (answer, _) in ANSWERS.items():
                 shown.clear()
                 shown.update(answer)
@@ -138,7 +138,7 @@ def test_content_for_the_user_alone_is_not_read_by_the_model_and_the_most_import
     async def show_all() -> dict[str, tuple[str, str]]:
         told = {}
         async with Toolbox.from_servers({"gallery": make_gallery(shown)}) as toolbox:
-            (tool,) = (one for one in toolbox.tools if one.name == "show")
+            (tool,) = (tool for tool in toolbox.tools if tool.name == "show")
             for name, (content, _, _) in ADDRESSED.items():
                 shown.clear()
                 shown.update(content=content)
@@ -154,7 +154,7 @@ def test_all_resources_are_listed() -> None:
 
     async def list_them() -> str:
         async with Toolbox.from_servers({"gallery": make_gallery({})}) as toolbox:
-            (tool,) = (one for one in toolbox.tools if one.name == "list_resources")
+            (tool,) = (tool for tool in toolbox.tools if tool.name == "list_resources")
             return (await toolbox.call(tool, {}, lambda *_: None)).text
 
     assert asyncio.run(list_them()).splitlines() == [f"tide://{number}: Tide {number}" for number in range(120)]

@@ -33,7 +33,7 @@ def echo() -> Iterator[Service]:
 def calls_of(folder: Path) -> list[str]:
     """The names of the tools that the server was asked to run."""
     messages = [entry["message"] for entry in read_events(folder, "chaos") if entry["event"] == "in"]
-    return [one["params"]["name"] for one in messages if one.get("method") == "tools/call"]
+    return [message["params"]["name"] for message in messages if message.get("method") == "tools/call"]
 
 
 @pytest.mark.parametrize("api", ["completions", pytest.param("chat", marks=pytest.mark.slow)])

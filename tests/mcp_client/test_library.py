@@ -148,8 +148,10 @@ def test_a_client_in_a_cancelled_scope_leaves_no_server(mode: str, last: str, tm
 def test_resources_are_listed_by_server_and_read_by_their_own_or_a_prefixed_uri() -> None:
     async def work(client: MCPClient) -> None:
         resources = await client.list_resources()
-        assert [str(one.uri) for one in resources["weather"]] == ["icons://sunny"] and resources["assistant"] == []
-        assert [str(one.uri) for one in await client.list_resources("weather")] == ["icons://sunny"]
+        assert [str(resource.uri) for resource in resources["weather"]] == ["icons://sunny"] and resources[
+            "assistant"
+        ] == []
+        assert [str(resource.uri) for resource in await client.list_resources("weather")] == ["icons://sunny"]
         for uri, server in (("icons://sunny", None), ("icons://sunny", "weather"), ("icons://weather/sunny", None)):
             (part,) = await client.read_resource(uri, server)
             assert isinstance(part, TextResourceContents) and part.text == "☀"
@@ -312,7 +314,7 @@ def test_servers_are_added_and_removed_while_it_runs(tmp_path: Path) -> None:
         with pytest.raises(MCPConnectionError, match='"dead" ended before it answered'):
             await client.add_server("dead", {"command": sys.executable, "args": ["-c", ""]})
         health = client.health
-        assert [one.is_connected for one in health.values()] == [True, True, True] and health["added"].tools == 3
+        assert [server.is_connected for server in health.values()] == [True, True, True] and health["added"].tools == 3
         await client.remove_server("added")
         assert client.servers == ["assistant", "weather"] and client.is_connected()
         with pytest.raises(MCPException, match="already"):

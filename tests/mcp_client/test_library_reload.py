@@ -19,7 +19,9 @@ def test_a_configuration_that_was_edited_is_loaded_and_what_is_as_before_keeps_r
 
     def write(*names: str) -> None:
         configs = [chaos(tmp_path, "ok", name) for name in names]
-        entries = {one.name: {"command": one.command, "args": one.args, "env": {**one.env}} for one in configs}
+        entries = {
+            config.name: {"command": config.command, "args": config.args, "env": {**config.env}} for config in configs
+        }
         file.write_text(json.dumps({"mcpServers": entries}), encoding="utf-8")
 
     async def run() -> None:

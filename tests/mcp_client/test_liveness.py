@@ -98,7 +98,7 @@ def test_a_server_in_use_or_with_a_subscription_is_not_closed(tmp_path: Path) ->
         lives = trial.lives()
         assert lives <= 2  # it may have rested before the call
         await wait_for(lambda: trial.toolbox.connections["chaos"].lifecycle.state == "idle")
-        return text, [one.lifecycle.state for one in trial.toolbox.connections.values()]
+        return text, [connection.lifecycle.state for connection in trial.toolbox.connections.values()]
 
     busy = chaos(tmp_path, "late-reply", delay_s=0.6, idle_s=0.2)
     followed = chaos(tmp_path, "ok", "followed", idle_s=0.2)

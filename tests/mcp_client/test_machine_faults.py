@@ -106,7 +106,7 @@ def test_setting_the_clock_ends_no_wait_early_or_late(
         screen.type("\r")
         screen.wait_for("◆ Still here.")
     (name,) = shelf.list_ids()
-    assert [one.text for one in records_of(shelf, name) if one.role != "tool"] == [
+    assert [record.text for record in records_of(shelf, name) if record.role != "tool"] == [
         "go", call_text("act"), "It is late.", "and now?", "Still here.",
     ]  # fmt: skip
     assert left_behind(folder, "chaos") == []
@@ -122,7 +122,7 @@ def test_sessions_that_begin_at_the_same_time_are_apart(
         with open_chat(clock, folder, "--model", script(f"Answer {number}."), "--no-servers") as screen:
             screen.type(f"line {number}\r")
             screen.wait_for(f"◆ Answer {number}.")
-    said = sorted(tuple(one.text for one in records_of(shelf, name)) for name in shelf.list_ids())
+    said = sorted(tuple(record.text for record in records_of(shelf, name)) for name in shelf.list_ids())
     assert said == [(f"line {number}", f"Answer {number}.") for number in range(3)]
 
 
@@ -153,7 +153,7 @@ def test_a_turn_and_its_session_survive_a_clock_that_jumps_during_its_calls(
         assert all(0 <= call["seconds"] < 20 for call in result["calls"])
         assert clock.path.read_text() == str(40 * YEAR_S)
         (name,) = shelf.list_ids()
-        assert [one.text for one in records_of(shelf, name)].count("Go!") == turn
+        assert [record.text for record in records_of(shelf, name)].count("Go!") == turn
 
 
 def records_of(shelf: SessionDirectory, name: str) -> list[Message]:
@@ -189,7 +189,7 @@ def test_a_session_in_which_the_model_failed_goes_on(program: Run, script: Scrip
     assert "one more was requested" in done.stderr
     assert program("-p", "two", "--model", script("Hello."), *alone).stdout == "Hello.\n"
     (name,) = shelf.list_ids()
-    assert [(one.role, one.text) for one in records_of(shelf, name)] == [
+    assert [(record.role, record.text) for record in records_of(shelf, name)] == [
         ("user", "one"),
         ("user", "two"),
         ("assistant", "Hello."),

@@ -28,8 +28,13 @@ NOT_CALLED = ("exit-at-start", "list-null")
 def write_config(folder: Path, servers: Sequence[ServerConfig]) -> str:
     """Write the servers as other programs do; gives the file's name."""
     entries = {
-        one.name: {"command": one.command, "args": [*one.args], "env": dict(one.env), "timeout_s": one.timeout_s}
-        for one in servers
+        server.name: {
+            "command": server.command,
+            "args": [*server.args],
+            "env": dict(server.env),
+            "timeout_s": server.timeout_s,
+        }
+        for server in servers
     }
     (folder / "servers.json").write_text(json.dumps({"mcpServers": entries}), encoding="utf-8")
     return "servers.json"

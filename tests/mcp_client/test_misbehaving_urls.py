@@ -97,7 +97,7 @@ def test_a_url_that_is_no_server_fails_with_its_status(transport: str, tmp_path:
         assert_one_line(told, mode)
         assert NO_SERVER[mode] in told
         assert seconds <= allow_s(1)
-    tried_with_sse = {mode for mode, site in sites.items() if any(one.verb == "GET" for one in site.requests)}
+    tried_with_sse = {mode for mode, site in sites.items() if any(request.verb == "GET" for request in site.requests)}
     assert tried_with_sse == (set() if transport else {"start-404", "start-405"})
 
 
@@ -165,7 +165,7 @@ def test_what_http_allows_works(tmp_path: Path) -> None:
     modes = ["call-events", "call-packed", "ok", "call-deflate", "call-packed-events", "start-within"]
     with open_sites(modes) as sites:
         found = try_urls(tmp_path, sites, act_and_echo, headers=SECRET, transport="http")
-        paths = {(one.path, one.headers.get("X-Api-Key")) for one in sites["start-within"].requests}
+        paths = {(request.path, request.headers.get("X-Api-Key")) for request in sites["start-within"].requests}
     assert {(result.status, result.text, echo) for result, echo in found.values()} == {
         ("completed", DONE, "still here")
     }

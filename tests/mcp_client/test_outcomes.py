@@ -209,4 +209,4 @@ def test_any_site_gives_a_documented_outcome_which_is_the_same_through_three_com
     stand = Stand(folder, environment)
     eras = eras_of(mode) if BUDGET else ("handshake",)
     outcomes = {era: run_site(stand, mode, era, timeout_s=3.0) for era in eras}
-    assert [fault for one in outcomes.values() for fault in find_differences(one)] == [], outcomes
+    assert [fault for outcome in outcomes.values() for fault in find_differences(outcome)] == [], outcomes

@@ -66,7 +66,7 @@ def test_a_server_learns_of_the_same_roots_in_the_chat_and_in_one_shot_commands(
     config.write_text(json.dumps({"mcpServers": {"r": entry}}), encoding="utf-8")
     told = "not announced"
     if expected is not None:
-        told = json.dumps([Path(one.format(**places)).as_uri() for one in expected])
+        told = json.dumps([Path(pattern.format(**places)).as_uri() for pattern in expected])
 
     async def ask_as_the_chat() -> str:
         handlers = ClientHandlers(default_root=shell.folder)
@@ -80,7 +80,7 @@ def test_a_server_learns_of_the_same_roots_in_the_chat_and_in_one_shot_commands(
     assert result["content"][0]["text"] == told
     (listed,) = shell.result("list-servers", "--config", str(config))
     if "roots" in entry:
-        assert listed["roots"] == [one.format(**places) for one in expected or ()]
+        assert listed["roots"] == [pattern.format(**places) for pattern in expected or ()]
     else:
         assert "roots" not in listed
 

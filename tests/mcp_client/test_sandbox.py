@@ -208,7 +208,7 @@ def test_what_args_and_env_name_may_be_written_unless_write_says_what(stage: Sta
     assert stage.try_out(*probes) == ["ok", "ok", "ok ['notes']"]
     stage.add(**entry, write=[])
     denied = stage.try_out(*probes, ["read", str(named / "diary.txt")])
-    assert ["Read-only" in one for one in denied[:2]] == [True, True]
+    assert ["Read-only" in text for text in denied[:2]] == [True, True]
     assert denied[3] == f"ok {SECRET}"
 
 
@@ -221,7 +221,7 @@ def test_a_link_to_a_folder_of_the_system_does_not_make_it_available(stage: Stag
     notes, sockets, settings, diary = stage.try_out(*probes, ["settings"], ["read", "other/diary.txt"])
     assert notes.startswith("FileNotFoundError") and "/proc/sys" not in settings and diary == f"ok {SECRET}"
     stage.add(args=[str(stage.project / "probe.py")], cwd="/run")
-    names = f"ok {sorted(one.name for one in Path('/run').iterdir())}"
+    names = f"ok {sorted(path.name for path in Path('/run').iterdir())}"
     assert names not in (sockets, *stage.try_out(["names", "."]))
 
 
@@ -329,9 +329,9 @@ def test_what_a_sandbox_denied_is_said_to_the_user_and_not_to_the_model(
             )
             result = json.loads(done.stdout)["result"]
             assert [
-                one for one in result["notices"] if "sandbox of server 'probe'" in one and advice in one
+                notice for notice in result["notices"] if "sandbox of server 'probe'" in notice and advice in notice
             ] or not advice
-            assert bool(advice) == any("sandbox" in one for one in result["notices"])
+            assert bool(advice) == any("sandbox" in notice for notice in result["notices"])
             (call,) = result["calls"]
             assert call["status"] == "failed" and "The sandbox" not in call["text"] and "/mcp" not in call["text"]
     assert "/mcp allow" not in done.stdout
@@ -342,7 +342,7 @@ def test_what_a_server_writes_does_not_widen_its_next_sandbox(stage: Stage) -> N
     diary = stage.folder / "outside/diary.txt"
     (stage.project / "data/notes").symlink_to(stage.folder / "outside")
     denied = stage.try_out(["read", str(diary)], ["read", "data/notes/diary.txt"])
-    assert [one.partition(":")[0] for one in denied] == ["FileNotFoundError"] * 2
+    assert [text.partition(":")[0] for text in denied] == ["FileNotFoundError"] * 2
     (stage.project / "data/notes").unlink()
     packages = stage.project / "data/bin-of/lib/python3/site-packages"
     packages.mkdir(parents=True)

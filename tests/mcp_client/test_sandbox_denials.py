@@ -69,8 +69,8 @@ def test_a_file_that_cannot_be_opened_is_that_of_the_arguments_and_not_of_the_te
     (home / "project/t.db").touch()
     text = f"Database error: unable to open database file {home}/notes/t.db"
     for arguments, folder in (({}, home / "project"), ({"path": f"{home}/notes/t.db"}, home / "notes")):
-        for one in (text, "Database error: attempt to write a readonly database"):
-            denial = find_unopened(sandbox, one, arguments)
+        for claim in (text, "Database error: attempt to write a readonly database"):
+            denial = find_unopened(sandbox, claim, arguments)
             assert denial and denial.folder == str(folder)
     assert find_unopened(sandbox, "unable to open " + "x" * 1000, {}) is None
     sandbox.writes.append(str(home / "project"))

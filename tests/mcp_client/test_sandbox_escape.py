@@ -99,7 +99,7 @@ def try_everything(stage: Stage, mode: str) -> dict[str, Any]:
 
 def is_planted(path: Path) -> bool:
     moved = Path(str(path).replace("/.git/", "/.git.old/").replace("/.config/", "/.config.old/"))
-    return any(one.is_file() and "the probe was here" in one.read_text(encoding="utf-8") for one in (path, moved))
+    return any(place.is_file() and "the probe was here" in place.read_text(encoding="utf-8") for place in (path, moved))
 
 
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "aarch64"), reason="system calls are not filtered here")

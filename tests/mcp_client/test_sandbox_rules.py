@@ -35,8 +35,8 @@ def write_rules(stage: Stage, rules: str) -> None:
     path = stage.home / OWN_RULES
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(rules, encoding="utf-8")
-    for one in (path, *path.parents[:2]):
-        os.chown(one, stage.uid, -1)
+    for place in (path, *path.parents[:2]):
+        os.chown(place, stage.uid, -1)
 
 
 @pytest.mark.slow
@@ -65,14 +65,14 @@ def test_a_memory_is_kept_in_a_folder_of_its_own_and_an_earlier_one_is_copied(st
     shutil.copy(PROBE, program)
     for text, place in (("Husum", program.parent), ("not of the server", stage.project)):
         (place / "memory.jsonl").write_text(text, encoding="utf-8")
-    for one in (stage.project / "node_modules").rglob("*"):
-        os.chown(one, stage.uid, -1)
+    for file in (stage.project / "node_modules").rglob("*"):
+        os.chown(file, stage.uid, -1)
     stage.add(args=[str(program)])
     (about,) = stage.try_out(["about"])
     path: str = about["environment"]["MEMORY_FILE_PATH"]
     assert path == str(stage.home / ".local/share/rkllm-chat/servers/probe-own/memory.jsonl")
     written = stage.try_out(["write", path], ["write", f"{path}.tmp"], ["write", str(program)])
-    assert [one.split()[0] for one in written] == ["ok", "ok", "OSError:"]
+    assert [line.split()[0] for line in written] == ["ok", "ok", "OSError:"]
     assert Path(path).read_text(encoding="utf-8").startswith("Husum")
 
 

@@ -18,7 +18,7 @@ def read_content(content: Any) -> list[str]:
 
 def test_malformed_entries_are_left_out_and_the_others_stay() -> None:
     malformed: list[Any] = [{**GOOD, "name": 7}, {"name": "no address"}, {**GOOD, "annotations": "many"}]
-    assert [one.name for one in read_entries("Resource", [*malformed, GOOD])] == ["notes"]
+    assert [entry.name for entry in read_entries("Resource", [*malformed, GOOD])] == ["notes"]
 
 
 @pytest.mark.parametrize(

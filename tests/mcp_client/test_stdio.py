@@ -97,7 +97,7 @@ def test_a_server_that_neither_reads_nor_writes_is_ended(size: int, tmp_path: Pa
         await wait_for(lambda: read_log(tmp_path) == "busy\n")
         calls = await asyncio.gather(first, call(client, text="x" * size))
         assert calls[1].seconds < 1 + allow_s(0.5)
-        return transport.end_reason, [one.text for one in calls]
+        return transport.end_reason, [call.text for call in calls]
 
     ended = talk(make_server(tmp_path, code, timeout_s=0.3), tmp_path, go)
     assert ended == ("did not read its input for 0.3 s", [ENDED, ENDED])
@@ -115,7 +115,7 @@ listen(work)
 
     async def go(client: Client, transport: Transport) -> tuple[list[str], str]:
         both = await asyncio.gather(call(client), call(client, "echo"))
-        return [one.text for one in both], transport.end_reason
+        return [result.text for result in both], transport.end_reason
 
     assert talk(make_server(tmp_path, script, timeout_s=0.2), tmp_path, go) == (["fine", "echo"], "")
 

@@ -88,7 +88,11 @@ def test_a_system_call_is_allowed_or_fails_as_listed(machine: str) -> None:
 @pytest.mark.parametrize("machine", ARCHITECTURES)
 def test_no_call_of_another_architecture_or_abi_is_allowed(machine: str) -> None:
     program = build_filter(machine)
-    for architecture in (0x40000003, 0x40000028, *(ARCHITECTURES[one] for one in ARCHITECTURES if one != machine)):
+    for architecture in (
+        0x40000003,
+        0x40000028,
+        *(ARCHITECTURES[other] for other in ARCHITECTURES if other != machine),
+    ):
         assert run_filter(program, NUMBERS["read"][0], architecture) == FAIL | errno.ENOSYS
     x32 = 0x40000000
     assert run_filter(program, x32 + 512, ARCHITECTURES[machine]) == FAIL | errno.ENOSYS

@@ -87,13 +87,13 @@ def test_all_tools_answer_and_the_conversation_continues(stage: Stage) -> None:
         assert await call("execute_claude", prompt="and on")
 
     stage.talk(play, over_stdio=True)
-    assert [one["arguments"] for one in stage.calls] == [
+    assert [call["arguments"] for call in stage.calls] == [
         [*DANGEROUS, "-p"],
         [*DANGEROUS, "--resume", "session-1", "-p"],
         [*DANGEROUS, "-p"],
         [*DANGEROUS, "--resume", "session-3", "-p"],
     ]
-    assert {one["folder"] for one in stage.calls} == {str(stage.work)}
+    assert {call["folder"] for call in stage.calls} == {str(stage.work)}
 
 
 def test_permission_mode_replaces_the_dangerous_flag(stage: Stage) -> None:
@@ -134,7 +134,7 @@ def test_a_failed_run_names_its_cause(stage: Stage) -> None:
 
     stage.talk(play)
     assert stage.calls[-1]["arguments"] == [*DANGEROUS, "-p"]  # the session of a failed run is not resumed
-    assert [one["prompt"] for one in stage.calls] == [*FAILURES, "hello"]
+    assert [call["prompt"] for call in stage.calls] == [*FAILURES, "hello"]
 
 
 def test_session_of_a_verbose_answer_is_used_and_never_read_as_an_option(stage: Stage) -> None:
@@ -163,8 +163,8 @@ def test_a_prompt_reaches_the_cli_unchanged(stage: Stage) -> None:
             assert (await call("execute_claude", prompt=prompt))["response"] == f"You said: {prompt}"
 
     stage.talk(play)
-    assert [one["prompt"] for one in stage.calls] == list(PROMPTS.values())
-    assert not any(prompt in one["arguments"] for one in stage.calls for prompt in PROMPTS.values())
+    assert [call["prompt"] for call in stage.calls] == list(PROMPTS.values())
+    assert not any(prompt in call["arguments"] for call in stage.calls for prompt in PROMPTS.values())
     assert not list(stage.work.iterdir())
 
 

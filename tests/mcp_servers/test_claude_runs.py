@@ -111,10 +111,10 @@ def test_runs_are_queued_in_order_and_a_cancelled_one_leaves_the_queue(stage: St
         assert len(stage.calls) == 1
         await asyncio.to_thread((stage.home / "go").write_text, "gone")
         answers = await asyncio.gather(first, waiting[0], waiting[2])
-        assert [one["response"] for one in answers] == ["gone", "You said: request 1", "You said: request 3"]
+        assert [answer["response"] for answer in answers] == ["gone", "You said: request 1", "You said: request 3"]
 
     stage.talk(play)
-    assert [one["arguments"][3:] for one in stage.calls] == [
+    assert [call["arguments"][3:] for call in stage.calls] == [
         ["-p"],
         ["--resume", "session-1", "-p"],
         ["--resume", "session-2", "-p"],

@@ -139,7 +139,7 @@ def test_host_origin_and_media_type_are_compared_exactly(start: Start) -> None:
         assert found == status or (status == 200 and passes(found)), value
     log = [line for line in served.end()[1].splitlines() if " is ignored" not in line]
     assert log[0] == "rkllm-chat: refused POST from 127.0.0.1 with HTTP 421 (host attacker.example)"
-    assert all(re.fullmatch(r"rkllm-chat: refused POST from 127\.0\.0\.1 with HTTP 4\d\d \(.*\)", one) for one in log)
+    assert all(re.fullmatch(r"rkllm-chat: refused POST from 127\.0\.0\.1 with HTTP 4\d\d \(.*\)", line) for line in log)
 
 
 def test_no_bytes_of_a_client_reach_the_log_and_it_does_not_grow_with_requests(start: Start) -> None:

@@ -154,7 +154,7 @@ def ask_box(folder: Path, server: ServerConfig, *sums: str) -> list[str]:
             if server.name in box.failures:
                 return [str(box.failures[server.name])]
             tool = next(tool for tool in box.tools if tool.name == "calculate")
-            calls = (box.call(tool, {"expression": one}, lambda *_: None) for one in sums)
+            calls = (box.call(tool, {"expression": expression}, lambda *_: None) for expression in sums)
             return [result.text for result in await asyncio.gather(*calls)]
 
     return asyncio.run(asyncio.wait_for(go(), LIMIT_S))
@@ -187,7 +187,7 @@ def test_clients_of_both_protocol_eras_are_served_at_once(shared: Served) -> Non
             streams = [streamable_http_client(server.url, http_client=http) for _ in range(2)]
             modes = ("legacy", "auto")
             clients = [Client(one, mode=mode) for one, mode in zip(streams, modes, strict=True)]
-            return list(await asyncio.gather(*[call(await stack.enter_async_context(one)) for one in clients]))
+            return list(await asyncio.gather(*[call(await stack.enter_async_context(client)) for client in clients]))
 
     found = asyncio.run(asyncio.wait_for(go(), LIMIT_S))
     assert found == [(version, True, "6", True) for version in (LEGACY, MODERN)]
@@ -273,8 +273,8 @@ def test_many_new_sessions_lock_nobody_out(start: Serve) -> None:
     with ask(served, b"", "GET", mcp_session_id=used, mcp_protocol_version=LEGACY) as stream:
         others = [open_session() for _ in range(MOST_SESSIONS)]
         assert stream.status == 200
-        assert [use(one) for one in (used, unused[1], unused[-1])] == [200] * 3
-        assert [use(one) for one in others] == [404] * 3 + [200] * (MOST_SESSIONS - 3)
+        assert [use(headers) for headers in (used, unused[1], unused[-1])] == [200] * 3
+        assert [use(other) for other in others] == [404] * 3 + [200] * (MOST_SESSIONS - 3)
 
 
 @pytest.mark.slow

@@ -32,13 +32,13 @@ HEADING = "Result of look:"
 FULL = {code: code + 0xFEE0 for code in range(0x21, 0x7F)}
 PARTS = (
     *call_openers(),
-    *(one[:3] for one in call_openers()),
-    *(one[3:] for one in call_openers()),
-    *(one.upper() for one in call_openers()),
+    *(opener[:3] for opener in call_openers()),
+    *(opener[3:] for opener in call_openers()),
+    *(opener.upper() for opener in call_openers()),
 )
 DISGUISED = (
-    *(one.translate(FULL) for one in call_openers()),
-    *(one[:2] + "\u200b" + one[2:] for one in call_openers()),
+    *(opener.translate(FULL) for opener in call_openers()),
+    *(opener[:2] + "\u200b" + opener[2:] for opener in call_openers()),
 )
 CALL = '{"name": "f", "arguments": {}}'
 BODIES = (CALL, "[END_TOOL_CALL]", "</tool_call>", ' name="f">', ">", "\n", " ", "\u200b", "```")
@@ -136,7 +136,7 @@ def test_a_call_in_any_form_is_fenced_and_its_mark_broken() -> None:
         assert calls_in(call, form)
         assert "```" in fence_untrusted(HEADING, call, WORDS)
         assert not calls_in(neutralize(call), form) or not any(
-            one in call for one in breakable_literals(call_openers())
+            literal in call for literal in breakable_literals(call_openers())
         ), form.name
 
 
@@ -171,7 +171,7 @@ def test_no_untrusted_text_in_a_prompt_holds_a_call() -> None:
     history = [
         Message("user", "go"),
         Message("assistant", "well"),
-        *(Message("tool", one.text, one) for one in results),
+        *(Message("tool", result.text, result) for result in results),
     ]
     prompt = compose_prompt(history, tools, WORDS)
     assert prompt[0].text.count("[TOOL_CALL]") == 1, "the example of ours"

@@ -185,7 +185,7 @@ async def call(
     toolbox: Toolbox, tool: str, on_progress: Callable[[Report], None] = print, /, **arguments: Any
 ) -> ToolResult:
     """Calls a tool by its bare name, as the chat would."""
-    found = next(one for one in toolbox.tools if one.name == tool)
+    found = next(offered for offered in toolbox.tools if offered.name == tool)
     return await toolbox.call(found, arguments, lambda *report: on_progress(report))
 
 

@@ -182,7 +182,7 @@ def test_a_server_does_its_work_in_a_turn_with_default_settings(
 
 def test_the_documentation_lists_these_servers_and_what_they_were_asked_to_do() -> None:
     rows = [
-        f"| `mcp-server-{name}` | {' '.join(f'`{one}`' for one in arguments) or '-'} | "
+        f"| `mcp-server-{name}` | {' '.join(f'`{argument}`' for argument in arguments) or '-'} | "
         f"{', '.join(dict.fromkeys(f'`{tool}`' for tool, _ in calls))} | works | works |"
         for name, (_, arguments, calls, _) in SERVERS.items()
     ]

@@ -177,7 +177,7 @@ def test_a_server_may_use_the_model_of_the_client(look: Look) -> None:
     frontend = RecordingFrontend(reply="Fine, thank you.")
     text = look(lambda toolbox: ask_model(toolbox), frontend)
     (params,) = frontend.sampled
-    assert [(one.role, one.content.text) for one in params.messages] == [
+    assert [(message.role, message.content.text) for message in params.messages] == [
         ("user", "Resource trigger-sampling-request context: How are you?")
     ]
     assert (params.system_prompt, params.max_tokens, params.temperature) == ("You are a helpful test server.", 30, 0.7)

@@ -27,7 +27,7 @@ ARGUMENTS: dict[str, Sequence[str]] = {
 def test_a_server_lists_the_tools_that_are_written_down(name: str, tmp_path: Path) -> None:
     async def listed(toolbox: Toolbox) -> list[dict[str, Any]]:
         own = [tool for tool in toolbox.tools if tool.server == name]
-        return [{"name": one.name, "description": one.description, "inputSchema": one.schema} for one in own]
+        return [{"name": tool.name, "description": tool.description, "inputSchema": tool.schema} for tool in own]
 
     start = pypi if name in ("time", "git") else npm
     assert with_toolbox(start(name, *ARGUMENTS[name]), tmp_path, None, listed) == read_servers()[name]

@@ -28,7 +28,7 @@ def test_files_are_written_and_read_in_its_folder_alone(folder: Path, tmp_path: 
             await call(toolbox, "read_text_file", path=str(tmp_path / "secret.txt")),
             await call(toolbox, "list_directory", path=str(folder)),
         ]
-        return [(one.status, one.text, one.structured) for one in results]
+        return [(result.status, result.text, result.structured) for result in results]
 
     (tmp_path / "secret.txt").write_text("42", encoding="utf-8")
     written = f"Successfully wrote to {folder / 'note.txt'}"
@@ -132,7 +132,7 @@ def test_a_repository_is_changed_and_inspected(folder: Path, tmp_path: Path) -> 
             await call(toolbox, "git_commit", **here, message="Say hello"),
             await call(toolbox, "git_status", **here),
         ]
-        return [one.status for one in results], results[-1].text
+        return [result.status for result in results], results[-1].text
 
     statuses, status = with_toolbox(pypi("git", "--repository", str(folder)), tmp_path, RecordingFrontend(), commit)
     assert statuses == ["completed"] * 3

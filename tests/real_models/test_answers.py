@@ -52,7 +52,7 @@ def test_a_real_model_answers_a_greeting_after_one_prefill(model: str, ask: Ask)
     result = ask(model, "Hello!", "--no-servers", "--max-tokens", "60")
     usage = result["usage"]
     assert "hello" in result["text"].lower()
-    assert [(one["reused_tokens"], one["prefilled_tokens"]) for one in usage["model_calls"]] == [
+    assert [(call["reused_tokens"], call["prefilled_tokens"]) for call in usage["model_calls"]] == [
         (0, usage["prompt_tokens"])
     ]
     assert 0 < usage["prefilled_tokens"] < 200

@@ -310,7 +310,7 @@ def test_a_large_log_is_rotated_also_with_two_writers(folder: Path) -> None:
     count = 600  # 600 lines of 4 kB of each of the two: more than one file, less than all that are kept
     commands = [[sys.executable, "-c", WRITER, name, str(count)] for name in ("a", "b")]
     running = [subprocess.Popen(command, cwd=folder) for command in commands]
-    assert [one.wait(timeout=60) for one in running] == [0, 0]
+    assert [process.wait(timeout=60) for process in running] == [0, 0]
     files = sorted(folder.iterdir())
     assert [path.name for path in files] == ["log.jsonl", "log.jsonl.1"]
     said = {line["message"][:6].split()[0] + line["message"].split()[1] for path in files for line in read_log(path)}

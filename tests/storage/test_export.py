@@ -202,7 +202,7 @@ def test_no_fence_lets_html_through_in_markdown(text: str) -> None:
     said = (Message("user", "q"), Message("assistant", text), Message("user", "r"), Message("assistant", f"<i>{text}"))
     for preset in ("commonmark", "gfm-like"):
         tokens = MarkdownIt(preset, {"html": True, "linkify": False}).parse(exported("md", said))
-        kinds = {one.type for token in tokens for one in [token, *(token.children or ())]}
+        kinds = {part.type for token in tokens for part in [token, *(token.children or ())]}
         assert kinds & {"html_block", "html_inline", "image"} == set()
 
 
@@ -264,5 +264,7 @@ def test_markdown_names_pictures_and_json_describes_them(pictured_talk: tuple[Re
     assert '> *\\<b\\>"photo"\\</b\\>.png: image/png, 64 × 48, ' in text
     assert re.search(r"\*chart: image/png, 200 × 100, \d+ bytes\*\n\n\*bell: audio/wav, 16 bytes\*\n", text)
     (turn,) = json.loads(exported("json", pictured_talk))["turns"]
-    assert [(one["media_type"], one["width"], "path" in one) for one in turn["media"]] == [("image/png", 64, False)]
-    assert [one["name"] for one in turn["parts"][0]["result"]["media"]] == ["chart", "bell", "gone"]
+    assert [(medium["media_type"], medium["width"], "path" in medium) for medium in turn["media"]] == [
+        ("image/png", 64, False)
+    ]
+    assert [medium["name"] for medium in turn["parts"][0]["result"]["media"]] == ["chart", "bell", "gone"]

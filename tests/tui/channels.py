@@ -48,7 +48,7 @@ class Server:
         prompts = [*MARKED, f"evil{MARKED[0]}"] if self.channel == "prompts" else []
         who = {"name": "who", "required": True, "description": self.text_for("prompt arguments")}
         prompt = {"role": "user", "content": {"type": "text", "text": self.text_for("prompts")}}
-        values = [f"value{one}" for one in MARKED] if self.channel == "completions" else []
+        values = [f"value{number}" for number in MARKED] if self.channel == "completions" else []
         answers: dict[str, Any] = {
             "initialize": {
                 "protocolVersion": "2025-06-18",

@@ -114,7 +114,7 @@ class Server:
                 send(id=number, result={"messages": [{"role": "user", "content": {"type": "text", "text": text}}]})
             case "completion/complete":
                 argument = params["argument"]
-                values = [one for one in VALUES.get(argument["name"], ()) if one.startswith(argument["value"])]
+                values = [value for value in VALUES.get(argument["name"], ()) if value.startswith(argument["value"])]
                 send(id=number, result={"completion": {"values": values}})
             case _ if method in ANSWERS:
                 send(id=number, result=ANSWERS[method])

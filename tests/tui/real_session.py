@@ -65,7 +65,7 @@ def read_first_cost(home: Path, turn: int) -> Usage | None:
     directory = SessionDirectory(home / ".local/state/rkllm-chat/sessions")
     records = [entry.record for name in directory.list_ids() for entry in directory.read(name).entries]
     ends = [-1, *(at for at, one in enumerate(records) if type(one).__name__ == "TurnFinished")]
-    return next((one for one in records[ends[turn] + 1 :] if isinstance(one, Usage)), None)
+    return next((record for record in records[ends[turn] + 1 :] if isinstance(record, Usage)), None)
 
 
 def record(options: argparse.Namespace) -> None:

@@ -50,7 +50,7 @@ def test_the_estimate_equals_the_cost(open_chat: OpenChat, shelf: SessionDirecto
         screen.type("\r")
         screen.wait_until(lambda: "\n".join(screen.lines()).count("◆") == len(estimates), "the reply")
         screen.wait_for_prompt(40)
-    first, *_, last = [(one.prompt_tokens, one.reused_tokens, one.prefilled_tokens) for one in spent(shelf)]
+    first, *_, last = [(usage.prompt_tokens, usage.reused_tokens, usage.prefilled_tokens) for usage in spent(shelf)]
     assert estimates == [first, last]
     assert estimates[0][1] == 0 < estimates[1][1]
 

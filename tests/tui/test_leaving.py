@@ -46,7 +46,7 @@ def last_turn(shelf: SessionDirectory) -> list[object]:
 def is_calling(folder: Path) -> bool:
     """Whether the server has received a tool call."""
     messages = [event["message"] for event in read_events(folder, "chaos") if event["event"] == "in"]
-    return any(one.get("method") == "tools/call" for one in messages)
+    return any(message.get("method") == "tools/call" for message in messages)
 
 
 # State -> replies of the model, text that shows that it is reached, texts that are saved.

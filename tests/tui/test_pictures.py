@@ -165,7 +165,9 @@ def test_plain_output_has_no_picture_and_the_files_are_saved(
     (folder / "replies.json").write_text(json.dumps([call_text("look"), "Noon."]), encoding="utf-8")
     done = program("-p", "look", *model, "--output-dir", "out", "--output-format", "json")
     (call,) = json.loads(done.stdout)["result"]["calls"]
-    assert [(one["kind"], one["path"]) for one in call["media"]] == [("image", str(folder / "out" / "look-2.png"))]
+    assert [(medium["kind"], medium["path"]) for medium in call["media"]] == [
+        ("image", str(folder / "out" / "look-2.png"))
+    ]
 
 
 def test_pictures_are_listed_saved_and_opened(open_chat: OpenScreen, folder: Path) -> None:
@@ -220,7 +222,7 @@ def test_retry_sends_the_picture_again_and_edit_attaches_it(open_chat: OpenScree
     (session,) = folder.parent.rglob("sessions/*.jsonl")
     records = [json.loads(line) for line in session.read_text(encoding="utf-8").splitlines()]
     said = [record for record in records if record.get("role") == "user"]
-    assert [(record["text"], [one["name"] for one in record["media"]]) for record in said] == [
+    assert [(record["text"], [medium["name"] for medium in record["media"]]) for record in said] == [
         ("What is on @photo.jpg?", ["photo.jpg"]),
         ("What is on @photo.jpg?", ["photo.jpg"]),
         ("Sure?", ["photo.jpg"]),

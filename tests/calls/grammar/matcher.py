@@ -51,7 +51,7 @@ class Matcher:
         while len(written) < LONGEST:
             bits = numpy.frombuffer(matcher.compute_bitmask(), numpy.uint8)
             found = numpy.flatnonzero(numpy.unpackbits(bits, count=END + 1, bitorder="little")).tolist()
-            token = random.choice([one for one in found if one in plain] or found)
+            token = random.choice([text for text in found if text in plain] or found)
             if token == END:
                 return written.decode()
             written.append(token)

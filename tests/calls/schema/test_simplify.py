@@ -27,8 +27,8 @@ ARGUMENTS = st.dictionaries(st.sampled_from(["x", "y", "a"]), VALUES, max_size=3
 def agree(schema: Any, value: Any) -> bool:
     """Whether a value fits, by both judges and by the schema before and after: they all say the same."""
     thin = simplify_schema(schema)
-    said = {is_valid(value, one, one) for one in (schema, thin)}
-    said |= {Draft202012Validator(one).is_valid(value) for one in (schema, thin)}
+    said = {is_valid(value, accepted, accepted) for accepted in (schema, thin)}
+    said |= {Draft202012Validator(accepted).is_valid(value) for accepted in (schema, thin)}
     assert len(said) == 1, (schema, thin, value)
     return said.pop()
 

@@ -65,7 +65,7 @@ def test_help_lists_the_tools_of_each_server_and_why_a_server_is_missing(box: St
 def test_the_list_of_tools_is_a_document_with_output_json(box: Stage) -> None:
     box.configure("broken", {"command": "/no/such"})
     found = json.loads(box.run("--output", "json", "--help").stdout)["result"]["servers"]
-    assert [(one["server"], one["ok"]) for one in found] == [("box", True), ("broken", False)]
+    assert [(answer["server"], answer["ok"]) for answer in found] == [("box", True), ("broken", False)]
     assert "echo" in [tool["name"] for tool in found[0]["tools"]]
     assert found[1]["error"]["type"] == "ConnectionError"
 
