@@ -10,6 +10,7 @@ from urllib.parse import quote
 import pytest
 
 from rkllm_chat.config.settings import ServerConfig
+from rkllm_chat.config.transports import TRANSPORTS
 from rkllm_chat.core.errors import ConfigError
 from rkllm_chat.mcp_client.direct.open_server import open_server
 from rkllm_chat.mcp_client.transports.registry import make_transport
@@ -47,7 +48,7 @@ def test_a_configuration_means_a_transport(server: ServerConfig, kind: str, mode
 @pytest.mark.parametrize(
     ("server", "cause"),
     [
-        (ServerConfig("one", url="http://127.0.0.1:1/", transport="pigeon"), "stdio, http, sse, websocket, unix"),
+        (ServerConfig("one", url="http://127.0.0.1:1/", transport="pigeon"), ", ".join(TRANSPORTS)),
         (ServerConfig("one", url="http://127.0.0.1:1/", transport="stdio"), 'the transport "stdio" needs a command'),
         (ServerConfig("one", command="true", transport="http"), 'the transport "http" needs a url'),
     ],
