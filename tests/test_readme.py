@@ -328,7 +328,7 @@ def test_each_first_page_links_to_the_others(code: str) -> None:
 
 def test_the_walks_through_the_code_name_what_there_is() -> None:
     """Of `chat/turn.py:Turn.run`, `_run`, each name is defined in the module; a call of it is the walk's next step."""
-    walks = CONTRIBUTING.partition("## Three walks")[2].partition("\n## ")[0]
+    walks = CONTRIBUTING.partition("## Four walks")[2].partition("\n## ")[0]
     named = re.findall(r"`(\w[\w/]*\.py):([\w.]+)`((?:, `\w+`)*)", walks)
     assert len(named) > 15
     for module, name, more in named:
