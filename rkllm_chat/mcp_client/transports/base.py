@@ -105,6 +105,7 @@ class Transport(AbstractAsyncContextManager[Driver], ABC):
         self._driver = Driver(self._log, self._put, self.max_bytes, self.has_ended, self.deadlines)
         try:
             await self._open()
+        # also a cancellation: what `_open` has started is nobody else's to end
         except BaseException:
             await self._finish()
             raise
@@ -117,6 +118,7 @@ class Transport(AbstractAsyncContextManager[Driver], ABC):
 
     async def _finish(self) -> None:
         try:
+            # a cancelled scope of anyio around the caller would cancel each wait of the closing again, in a busy loop
             with anyio.CancelScope(shield=True):
                 await run_uninterrupted(self._close())
         finally:

@@ -61,6 +61,7 @@ class StdioTransport(Transport):
     async def _open(self) -> None:
         self._loop = asyncio.get_running_loop()
         try:
+            # on a thread, because bubblewrap may have to be probed first
             start = await asyncio.wait_for(asyncio.to_thread(plan_start, self.server, self.roots), _PLAN_S)
             self.sandbox = start.sandbox
             self._process = ProcessGroup(start)
@@ -128,6 +129,7 @@ class StdioTransport(Transport):
         self._loop.remove_reader(self._process.exited)
         self._exited.set()
         self.exit_code = self._process.exit_code
+        # before `_stop`, which ends the connection: an answer and last words that were written before the exit count
         self._drain(self._read_errors)
         self._drain(self._read_output)
         self._stop(describe_exit(self.exit_code or 0))

@@ -122,10 +122,12 @@ class WebSocketTransport(Transport):
                 await connection.send(await self._unsent.get())
 
     def _put(self, message: dict[str, Any], text: bytes) -> None:  # noqa: ARG002 - only the text is sent
+        # sending waits for a server that reads slowly, which this must not
         self._unsent.put_nowait(text.decode())
 
     async def _close(self) -> None:
         if self._connection:
+            # a server that answers no closing frame is not waited for
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._connection.close(), 2 * _CLOSE_S)
         for task in self._tasks:
