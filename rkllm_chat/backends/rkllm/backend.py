@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import takewhile
 from pathlib import Path
 from threading import Event
@@ -31,11 +29,11 @@ from ...prompt.pieces import Piece, join_text
 from ...prompt.profiles import select_profile
 from ..base import ModelStream, StoppableStream, StreamItem, TextEmbedding
 from ..shared.model_files import read_beginning, read_parameter_count
-from ..shared.prompt_cache_files import MAX_FILES, PromptCacheFiles
 from ..shared.prompt_tokens import PromptTokenizer, load_tokenizer
 from ..shared.stop_sequences import Ending, StopDetector
 from ..shared.thread_stream import Emit, PrefillRequest, stream_from_thread
 from .abi import LIBRARY_SOURCE, find_encoder_library, find_layout, find_library, read_release
+from .kept_prompts import KeptPrompts
 from .layouts import LAYOUT_OF_RELEASE
 from .model_file import TOKENIZER_FILE
 from .options import (
@@ -62,10 +60,6 @@ _MARKER_TOKENS = 2
 """Number of tokens around a picture where no tokenizer counts them."""
 _MIN_MEASURED_TOKENS = 32
 """Minimum number of prefilled tokens for a measurement of speed."""
-_MIN_LOADED_TOKENS = 64
-"""Minimum number of tokens to load from a file: a board loaded one in 190 ms, and evaluated 338 tokens a second."""
-_REMEMBERED_BEGINNINGS = 8
-"""How many beginnings are remembered; one that returns among them is worth a file."""
 _MIN_PREFILL_TOKENS = 16
 """Minimum number of tokens to prefill; a run for fewer is not worth the extra token that it generates."""
 
@@ -184,17 +178,17 @@ class RkllmBackend:
         self._planner, self._stop_sequences = self._make_planner(settings, model)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="rkllm")
         self._prefill: PrefillRequest | None = None
-        self._loaded_prefix: str | list[int] = ""
-        self._resumed: Path | None = None
+        self._kept: KeptPrompts | None = None
         self._cached_tokens, self._prefill_tokens_per_s = 0, 0.0
         self._runtime = self._load(self._make_config(settings, library, model), settings, layout)
         self.media_kinds: frozenset[MediaKind] = frozenset(("image",) if self._runtime.image_tokens else ())
         self._planner.picture_tokens = self._runtime.image_tokens + self._marker_tokens
-        self._open_cache_files = partial(self._describe_cache_files, settings, model)
-        self._cache_files = self._open_cache_files() if settings.rkllm.prompt_cache else None
-        self._keeps_conversations = self._cache_files is not None
-        self._beginnings: deque[str | list[int]] | None = None
-        self._load_s = 0.0
+        if self.history == "client" and isinstance(self._planner, RenderedPromptPlanner):
+            rkllm = settings.rkllm
+            engine = f"rkllm {self._runtime.release} {self.context_tokens} {rkllm.lora} {rkllm.lora_scale}"
+            self._kept = KeptPrompts(
+                self._runtime, self._planner, model, engine, self._uses_lora, is_on=rkllm.prompt_cache
+            )
 
     def _make_planner(
         self, settings: Settings, model: Path
@@ -261,24 +255,17 @@ class RkllmBackend:
             fixed_options = {**config.fixed_options, "max_context_len": error.limit_tokens}
             return Runtime(replace(config, fixed_options=fixed_options), options, self._record_cache_loss)
 
-    def _describe_cache_files(
-        self, settings: Settings, model: Path, folder: Path | None = None, max_files: int = MAX_FILES
-    ) -> PromptCacheFiles | None:
-        """Return the files of evaluated prompt beginnings in a folder; None if they are of no use."""
-        rkllm, is_rendered = settings.rkllm, isinstance(self._planner, RenderedPromptPlanner)
-        if not (self.history == "client" and is_rendered):
-            return None
-        engine = f"rkllm {self._runtime.release} {self.context_tokens} {rkllm.lora} {rkllm.lora_scale}"
-        return PromptCacheFiles(folder or state_folder() / "prompt-caches", model, engine, max_files)
-
     def _record_cache_loss(self) -> None:
         """Record that the KV cache is empty."""
         self._planner.record_cache_loss()
-        self._cached_tokens, self._loaded_prefix = 0, ""
+        self._cached_tokens = 0
+        if self._kept:
+            self._kept.forget_loaded()
 
     def resume_conversation(self, folder: Path) -> None:
         """Use the prompt cache in a folder for the next prompt that begins with it."""
-        self._resumed = folder if self._keeps_conversations else None
+        if self._kept:
+            self._kept.resume_conversation(folder)
 
     async def keep_conversation(self, folder: Path, prompt: Sequence[Message]) -> None:
         """Let the runtime write what it has evaluated of a prompt into a folder, where that saves time.
@@ -288,32 +275,12 @@ class RkllmBackend:
         """
 
         def work(_emit: Emit[StreamItem], stop: Event) -> None:
-            self._keep_conversation(folder, prompt, stop)
+            if self._kept:
+                self._kept.keep_conversation(folder, prompt, stop, self._prefill_tokens_per_s)
 
         async with aclosing(stream_from_thread(work, self._thread, self._runtime.wake)) as items:
             async for _ in items:
                 pass
-
-    def _keep_conversation(self, folder: Path, prompt: Sequence[Message], stop: Event) -> None:
-        """Write the prompt cache of a conversation, on the thread that communicates with the worker.
-
-        The size of the file is known only when it is written, so one that took longer than the evaluation is removed.
-        """
-        planner, files = self._planner, self._open_cache_files(folder, 1) if self._keeps_conversations else None
-        if files is None or not (isinstance(planner, RenderedPromptPlanner) and self._runtime.is_ready):
-            return
-        prefix = planner.stable_prefix(prompt, is_new=True)
-        missing = planner.count_new_tokens(prefix)
-        known = planner.count(planner.system_prefix(prompt))
-        evaluated = planner.count(prefix) - missing - known
-        evaluation_s = evaluated / self._prefill_tokens_per_s if self._prefill_tokens_per_s else 0.0
-        if missing > _MIN_LOADED_TOKENS or evaluation_s < self._load_s or evaluated < _MIN_LOADED_TOKENS:
-            return
-        started_at = time.monotonic()
-        files.save(prefix, lambda path: self._evaluate(prefix, stop, missing, str(path)) is not None)
-        path = files.find(prefix)
-        if path and time.monotonic() - started_at + self._load_s > evaluation_s:
-            files.remove(path)
 
     @property
     def loses_conversation(self) -> bool:
@@ -321,13 +288,9 @@ class RkllmBackend:
         return self.history != "whole"
 
     def keep_beginnings(self) -> None:
-        """Keep system text and tools of several conversations in files, as soon as they return.
-
-        A client whose system text has the time, so that it never returns, costs no file. `PromptCacheFiles` limits
-        their number and size.
-        """
-        if not self._cache_files:
-            self._cache_files, self._beginnings = self._open_cache_files(), deque(maxlen=_REMEMBERED_BEGINNINGS)
+        """Keep system text and tools of several conversations in files, as soon as they return."""
+        if self._kept:
+            self._kept.keep_beginnings()
 
     def stream(
         self,
@@ -513,10 +476,12 @@ class RkllmBackend:
         # releases 1.1.x keep no cache that could be cleared
         if plan.clears_cache and self._runtime.layout != "C":
             self._runtime.execute_command("clear")
-            self._loaded_prefix = ""
+            if self._kept:
+                self._kept.forget_loaded()
         if plan.tools:
             self._runtime.execute_command("set_tools", system=plan.tools[0], tools=plan.tools[1], tag="tool_response")
-        self._load_prefix(prompt, stop)
+        if self._kept:
+            self._kept.load_prefix(prompt, stop, self._prefill_tokens_per_s)
 
     def _run_plan(
         self, reply: _Reply, generation: Generation, emit: Emit[StreamItem], stop: Event
@@ -564,105 +529,20 @@ class RkllmBackend:
 
     def _run_prefill(self, prefill: PrefillRequest) -> int:
         """Prefill, on the thread that communicates with the worker; return the number of evaluated tokens."""
-        planner = self._planner
-        if not (isinstance(planner, RenderedPromptPlanner) and self.history == "client" and self._runtime.is_ready):
+        planner, kept = self._planner, self._kept
+        if not (isinstance(planner, RenderedPromptPlanner) and kept and self._runtime.is_ready):
             return 0
         prefix = planner.stable_prefix(prefill.prompt)
         new_tokens = planner.count_new_tokens(prefix)
         if prefill.is_stopped or not _MIN_PREFILL_TOKENS <= new_tokens < self.context_tokens:
             return 0
-        evaluated = self._load_prefix(prefill.prompt, prefill.stop_now)
+        evaluated = kept.load_prefix(prefill.prompt, prefill.stop_now, self._prefill_tokens_per_s)
         if missing_tokens := planner.count_new_tokens(prefix):
-            evaluated += self._evaluate(prefix, prefill.stop_now, missing_tokens) or 0
+            evaluated += kept.evaluate(prefix, prefill.stop_now, missing_tokens) or 0
         if self._runtime.is_ready and not prefill.is_stopped:
             planner.record_prefill(prefix)
             self._cached_tokens = len(prefix) if isinstance(prefix, list) else new_tokens
         return evaluated
-
-    def _evaluate(self, prefix: str | list[int], stop: Event, new_tokens: int, save_cache: str = "") -> int | None:
-        """Evaluate the beginning of a prompt, of which `new_tokens` tokens are assumed to be new.
-
-        Returns the number of evaluated tokens; None if it was stopped.
-        """
-        # the library has no call that only evaluates: one token is generated and dropped
-        summary = self._runtime.run(
-            len(prefix),
-            lambda *_: True,
-            stop,
-            prompt=prefix,
-            lora=self._uses_lora,
-            max_new_tokens=1,
-            save_cache=save_cache,
-        )
-        is_stopped = summary is None or stop.is_set()
-        return None if is_stopped or summary is None else int(summary.figures.get("prefill_tokens", new_tokens))
-
-    def _load_prefix(self, prompt: Sequence[Message], stop: Event) -> int:
-        """Load the evaluated beginning of the prompt from a file, or evaluate it and write the file, where that pays.
-
-        Returns the number of evaluated tokens.
-        """
-        if self._cache_files is None:
-            return 0
-        planner = self._planner
-        assert isinstance(planner, RenderedPromptPlanner)
-        prefix, evaluated = planner.system_prefix(prompt), 0
-        if self._resumed and self._load_conversation(self._resumed, planner, prompt):
-            self._resumed, self._loaded_prefix = None, prefix
-        if prefix == self._loaded_prefix:
-            return 0
-        self._loaded_prefix = prefix  # also without a file the cache begins with it, after this run
-        least = max(_MIN_LOADED_TOKENS, self._load_s * self._prefill_tokens_per_s)
-        if planner.count_new_tokens(prefix) < least or self._is_new(prefix):
-            return 0
-        started_at = time.monotonic()
-
-        def write(path: Path) -> bool:
-            nonlocal evaluated
-            tokens = self._evaluate(prefix, stop, planner.count_new_tokens(prefix), str(path))
-            evaluated = tokens or 0
-            return tokens is not None
-
-        path = self._cache_files.find(prefix)
-        try:
-            if path:
-                self._runtime.execute_command("load_cache", path=str(path))
-                self._load_s = time.monotonic() - started_at
-            else:
-                self._cache_files.save(prefix, write)
-            self._loaded_prefix = "" if stop.is_set() else prefix
-            planner.record_prefill(self._loaded_prefix)
-        except GenerationError as error:  # the cache only saves time; the conversation continues without it
-            log.warning("prompt cache %s: %s", path, error)
-            if path:
-                self._cache_files.remove(path)
-            self._cache_files = None
-        return evaluated
-
-    def _load_conversation(self, folder: Path, planner: RenderedPromptPlanner, prompt: Sequence[Message]) -> bool:
-        """Load what a folder has of a prompt; return whether it has anything that was loaded."""
-        files = self._open_cache_files(folder, 1)
-        full = planner.write_prompt(prompt)
-        path, length = files.find_longest(full) if files else (None, 0)
-        if files is None or path is None:
-            return False
-        started_at = time.monotonic()
-        try:
-            self._runtime.execute_command("load_cache", path=str(path))
-        except GenerationError as error:  # it only saves time
-            log.warning("prompt cache %s: %s", path, error)
-            files.remove(path)
-            return False
-        self._load_s = time.monotonic() - started_at
-        planner.record_prefill(full[:length])
-        return True
-
-    def _is_new(self, prefix: str | list[int]) -> bool:
-        """Return whether a beginning comes for the first time, where one that does not return is worth no file."""
-        if self._beginnings is None or prefix in self._beginnings:
-            return False
-        self._beginnings.append(prefix)
-        return True
 
     def _make_options(self, generation: Generation, layout: str) -> dict[str, Any]:
         """Return sampling options set at load time; from release 1.3.0 on they are passed with each run instead."""
