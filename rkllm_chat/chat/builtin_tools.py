@@ -14,7 +14,7 @@ from typing import Any
 from ..calls.tool_names import DESCRIBE, MORE
 from ..core.i18n import Words
 from ..core.messages import Message, Tool, ToolResult
-from ..core.protocols import ProgressCallback, Toolbox
+from ..core.protocols import CallableTools, ProgressCallback
 from ..prompt.result_pages import Fits, parse_range, show_lines, show_matches, split_result
 
 _STRING = {"type": "string"}
@@ -46,7 +46,7 @@ class ToolboxWithLocalTool:
         answer: Runs a call of it.
     """
 
-    toolbox: Toolbox
+    toolbox: CallableTools
     tool: Tool
     answer: Callable[[Mapping[str, Any]], ToolResult]
 

@@ -25,7 +25,7 @@ from ..calls.tool_names import shown_name, shown_names
 from ..core.events import Usage
 from ..core.i18n import Words, detect_text_language
 from ..core.messages import Message, Tool
-from ..core.protocols import Toolbox
+from ..core.protocols import CallableTools
 from ..prompt.budget import ANSWER_FRACTION, FIRST_TURN_FRACTION, NEXT_QUESTION_FRACTION, find_last_turn, find_turns
 from ..prompt.compose import compose_flat_prompt, compose_native_prompt, compose_prompt, render_result_message
 from ..prompt.result_pages import Fits
@@ -239,7 +239,7 @@ def native_tools_of(chat: Conversation) -> tuple[Tool, ...]:
     return tuple(shown_names(chat.toolbox.tools).values()) if select_catalogue(chat).is_full else (DESCRIBE_TOOL,)
 
 
-def make_call_toolbox(chat: Conversation, fits: Fits = bool) -> Toolbox:
+def make_call_toolbox(chat: Conversation, fits: Fits = bool) -> CallableTools:
     """Return the toolbox for calls.
 
     It has the tools, `describe_tool` if not all signatures are listed, and `more` once a result was truncated.

@@ -17,7 +17,7 @@ from ..config.settings import Generation, Settings
 from ..core.events import Notice, Reading, Sentence, Usage
 from ..core.i18n import Words
 from ..core.messages import SEPARATOR, Message, Tool
-from ..core.protocols import ApprovalCallback, Continuation, Toolbox, answer_at_limit, decline_all
+from ..core.protocols import ApprovalCallback, CallableTools, Continuation, answer_at_limit, decline_all
 from ..prompt.profiles import PromptProfile, select_profile
 from ..prompt.tool_catalogue import Catalogue
 from ..prompt.tool_ranking import ToolIndex
@@ -127,7 +127,7 @@ class Conversation:
     """
 
     backend: Backend
-    toolbox: Toolbox
+    toolbox: CallableTools
     settings: Settings
     words: Words
     approve: ApprovalCallback = decline_all

@@ -11,7 +11,7 @@ from ..calls.feedback import fingerprint_call
 from ..core.events import Event, ToolFinished, ToolProgress
 from ..core.i18n import Words
 from ..core.messages import Message, Tool, ToolCall
-from ..core.protocols import Toolbox
+from ..core.protocols import CallableTools
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class RunningCalls:
     _tasks: list[asyncio.Task[None]] = field(default_factory=list[asyncio.Task[None]])
     _happened: asyncio.Queue[Event | None] = field(default_factory=asyncio.Queue)
 
-    def start(self, run: PreparedCall, toolbox: Toolbox) -> None:
+    def start(self, run: PreparedCall, toolbox: CallableTools) -> None:
         task = asyncio.create_task(self._run(run, toolbox), name=f"call of {run.tool.full_name}")
         # runs also for a task that is cancelled before it starts
         task.add_done_callback(lambda _: self._happened.put_nowait(None))
@@ -103,7 +103,7 @@ class RunningCalls:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _run(self, run: PreparedCall, toolbox: Toolbox) -> None:
+    async def _run(self, run: PreparedCall, toolbox: CallableTools) -> None:
         tool = run.tool
 
         def on_progress(progress: float, total: float | None, message: str) -> None:

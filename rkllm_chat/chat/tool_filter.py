@@ -7,7 +7,7 @@ from typing import Any
 
 from ..config.policy import OfferedTools
 from ..core.messages import Tool, ToolResult
-from ..core.protocols import ProgressCallback, Toolbox
+from ..core.protocols import CallableTools, ProgressCallback
 from .skills import SKILL_TOOL_NAME, SkillLibrary
 
 
@@ -20,7 +20,7 @@ class FilteredToolbox:
         disabled: Full names of the tools that are switched off.
     """
 
-    def __init__(self, toolbox: Toolbox, skills: SkillLibrary) -> None:
+    def __init__(self, toolbox: CallableTools, skills: SkillLibrary) -> None:
         self.toolbox, self.skills = toolbox, skills
         self.disabled: set[str] = set()
 

@@ -67,7 +67,7 @@ class Notify(Protocol):
         """Show one line."""
 
 
-class Toolbox(Protocol):
+class CallableTools(Protocol):
     """Tools that can be called."""
 
     @property

@@ -24,8 +24,8 @@ from rkllm_chat.config.settings import Generation, ServerConfig, Settings
 from rkllm_chat.core import i18n as language
 from rkllm_chat.core.events import Text, TurnEnded, Usage
 from rkllm_chat.core.messages import MediaKind, Message, Tool, ToolResult
-from rkllm_chat.core.protocols import ProgressCallback, Toolbox
-from rkllm_chat.mcp_client.toolbox import Toolbox as Servers
+from rkllm_chat.core.protocols import CallableTools, ProgressCallback
+from rkllm_chat.mcp_client.toolbox import Toolbox
 from stage import call_text, write_files
 
 PIECE = 4
@@ -67,7 +67,7 @@ class BoardChats:
         server = ServerConfig(**{**vars(BOARD_SERVER), "command": sys.executable, "args": ("-c", code)})
         self.loop = asyncio.new_event_loop()
         self.backend = LlamaBackend(find_shipped_model(), 0)
-        self.servers = Servers([server], folder / "logs")
+        self.servers = Toolbox([server], folder / "logs")
         self.loop.run_until_complete(self.servers.open())
 
     def __enter__(self) -> BoardChats:
@@ -98,7 +98,7 @@ class BoardChats:
         return self.loop.run_until_complete(run_turn(chat, line))
 
 
-def new_chat(backend: Backend, toolbox: Toolbox) -> Conversation:
+def new_chat(backend: Backend, toolbox: CallableTools) -> Conversation:
     settings = Settings(policy=Policy(approve="all"), generation=Generation(temperature=0, max_tokens=200))
     return Conversation(backend, toolbox, settings, language.load())
 
