@@ -18,7 +18,7 @@ def main(arguments: Sequence[str]) -> int:
     answer = find_answer(text, words)
     if not answer.text:
         hint = format_found(answer, words) or "rkllm-chat --help lists the commands."
-        raise UsageError(f'No topic matches "{text}".', hint)
+        raise UsageError(f'No {"single " if answer.near else ""}topic matches "{text}".', hint)
     write_output(f"{format_found(answer, words)}\n")
     return 0
 

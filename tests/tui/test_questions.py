@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from rich.cells import cell_len
 
 from rkllm_chat.core.i18n import list_languages, load
+from rkllm_chat.tui import question_search
 from rkllm_chat.tui.question_search import complete_page, find_answer, format_found, read_page
 from stage import Run
 
@@ -60,19 +62,37 @@ FOUND = [
     ("zh", "换一个模型", "怎样切换到别的模型？"),
     ("zh", "镜像", "下载很慢或被屏蔽，有镜像吗？"),
 ]
-NEAR = [  # no topic has all these words: one weak word is no answer
-    ("en", "the model doesn't stop", "How do I stop a reply?"),
-    ("en", "make it stop talking", "How do I stop a reply?"),
+ASKED = [  # in words that stand in no title
+    ("en", "how do i get out of this", "How do I quit or exit the program?"),
+    ("en", "nothing happens when I press enter", "Nothing happens. What is it doing?"),
+    ("en", "it invents things that aren't true", "The answers are wrong or invented."),
+    ("en", "does it need internet", "Does it work offline, without internet?"),
+    ("en", "use my phone to talk to this model", "How do I use it from another computer or a phone?"),
+    ("en", "read my email", "How do I let it search the web, read mail or use a database?"),
+    ("en", "revoke premission", "How do I take back an approval?"),  # a typing error
+    ("ja", "終わり方がわからない", "終了するには"),
+    ("ja", "文字が化ける", "文字化けする、画面が乱れる"),
+    ("ja", "ネットにつながっていなくても使える？", "オフラインで使えるか"),
+    ("ja", "offline", "オフラインで使えるか"),  # English words are searched in each language
+    ("zh", "回答太长了", "怎样让回答更短？"),
+    ("zh", "不要每次都问我同不同意", "怎样不再每次都询问？"),
+    ("zh", "配置文件放在哪里", "配置文件在哪里，怎样改设置？"),
+]
+NEAR = [  # several fit about as well: none is opened
+    ("en", "add my own tool", "How do I write a tool or a server of my own?"),
+    ("en", "where is the history stored", "Where are my files, and how do I remove everything?"),
+    ("ja", "パスワードを求められる", "サーバーにログインするには"),
+    ("zh", "给别的程序当接口用 openai", "怎样开机时作为 API 运行？"),
 ]
 
 
-@pytest.mark.parametrize(("language", "text", "title"), FOUND)
+@pytest.mark.parametrize(("language", "text", "title"), [*FOUND, *ASKED])
 def test_words_find_their_question(language: str, text: str, title: str) -> None:
     assert find_answer(text, load(language)).text.splitlines()[0] == title
 
 
 @pytest.mark.parametrize(("language", "text", "title"), NEAR)
-def test_words_that_stand_in_no_topic_together_find_the_nearest(language: str, text: str, title: str) -> None:
+def test_words_that_fit_several_topics_open_none(language: str, text: str, title: str) -> None:
     answer = find_answer(text, load(language))
     assert answer.text == "" and title in answer.near and len(answer.near) <= 3
 
@@ -80,6 +100,16 @@ def test_words_that_stand_in_no_topic_together_find_the_nearest(language: str, t
 def test_only_the_pages_of_the_users_language_are_searched() -> None:
     assert find_answer("確認をやめる", load("en")).text.startswith("How do I stop it asking about every call?\n")
     assert format_found(find_answer("你好世界", load("en")), load("en")) == ""
+
+
+def test_phrasings_belong_to_topics_that_are_there() -> None:
+    questions = {section.partition("\n")[0] for section in read_page("en").split("\n## ")[1:]}
+    for code in list_languages():
+        text = (Path(question_search.__file__).parent / "questions" / f"{code}.txt").read_text(encoding="utf-8")
+        titles = re.findall("^# (.+)$", text, re.MULTILINE)
+        assert len(set(titles)) == len(titles) and questions <= set(titles), code
+        for title in set(titles) - questions:
+            assert find_answer(title, load("en")).text.startswith(title), "a row or a section of docs/"
 
 
 def test_a_question_that_a_language_lacks_is_shown_in_english() -> None:

@@ -49,12 +49,14 @@ async def show_help(app: App, argument: str, emit: Emit) -> None:
     written = f"/{argument.lstrip('/')}"
     entry = find(written) or await find_other(app, written)
     if entry is None:
-        near = get_close_matches(written.lower(), [*COMMANDS, *await list_other(app)], 1, MIN_SIMILARITY)
-        answer = find_answer(argument, words)
-        if near or not answer.text:
-            key = "commands.near" if near else "commands.unknown"
-            await emit(Notice(words(key, name=argument, near="".join(near))))
-        if found := format_found(answer, words):
+        is_name = not any(map(str.isspace, argument))
+        names = [*COMMANDS, *await list_other(app)] if is_name else []
+        near = get_close_matches(written.lower(), names, 1, MIN_SIMILARITY)
+        found = format_found(find_answer(argument, words), words)
+        if near or not found:
+            key = "commands.near" if near else "commands.unknown" if is_name else "help.nothing"
+            await emit(Notice(words(key, name=argument, near="".join(near), text=argument)))
+        if found:
             await emit(Page(found))
         return
     name = entry.names[0]
