@@ -81,6 +81,31 @@ def test_tools_are_found_by_their_words(question: str, found: list[Tool]) -> Non
     assert rank_tools(INDEX, question, {}) == found
 
 
+MEMORY = Tool("get_memory", "Free and total memory.", {}, "board")
+FACTS = Tool("create_entities", "Create entities in the knowledge graph", {}, "memory")
+NOTES = Tool("read_note", "Read a note by its title", {}, "office")
+
+
+@pytest.mark.parametrize(
+    ("said", "found"),
+    [
+        ("Remember that my sister is called Mia.", [FACTS]),
+        ("妹の名前はミアです。覚えておいて。", [FACTS]),
+        ("请记住，我的猫叫豆豆。", [FACTS]),
+        ("How much RAM is free?", [MEMORY, FACTS]),  # of a server called memory
+        ("My cat is called Moss.", []),
+        ("My name is Pavel.", []),
+        ("I see, that's right.", []),
+        ("How big is the sun? Answer well.", []),
+        ("It has cooled down. Turn left now.", []),
+        ("What day is it today?", [CLOCK]),
+        ("今日は何曜日ですか", [CLOCK]),
+    ],
+)
+def test_a_word_that_means_something_else_in_a_conversation_finds_no_tool(said: str, found: list[Tool]) -> None:
+    assert rank_tools(ToolIndex([MEMORY, FACTS, NOTES, CLOCK]), said, {}) == found
+
+
 COMMIT = Tool("git_commit", "Records changes", {}, "git")
 ADD = Tool("git_add", "Adds file contents", {}, "git")
 LIST = Tool("list_folder", "All in one place, one by one, with a mark that tells what each of them is", {}, "files")
