@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from zoneinfo import available_timezones
 
 import pytest
 
-from rkllm_chat.mcp_servers.board.time_zones import find_similar_places, find_zone, normalize_name, read_places
+from rkllm_chat.mcp_servers.board.time_zones import (
+    find_local_zone,
+    find_similar_places,
+    find_zone,
+    normalize_name,
+    read_places,
+)
 
 
 @pytest.mark.parametrize(
@@ -29,6 +36,21 @@ from rkllm_chat.mcp_servers.board.time_zones import find_similar_places, find_zo
 )
 def test_a_place_has_its_zone(place: str, zone: str) -> None:
     assert find_zone(place) == zone
+
+
+def test_a_question_without_a_place_is_about_the_zone_of_the_machine(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    assert [find_zone(place) for place in ("local", "Local_Time", "here")] == ["Asia/Tokyo"] * 3
+    link = tmp_path / "localtime"
+    link.symlink_to("/usr/share/zoneinfo/Europe/Oslo")
+    assert [find_local_zone(setting, link) for setting in ("", ":Asia/Tokyo", "JST-9")] == [
+        "Europe/Oslo",
+        "Asia/Tokyo",
+        "Europe/Oslo",
+    ]
+    assert find_local_zone("", tmp_path) is None
 
 
 @pytest.mark.parametrize("place", ["", "Atlantis", "posix/Asia/Tokyo", "../Asia/Tokyo"])

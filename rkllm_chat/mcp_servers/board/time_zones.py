@@ -7,6 +7,7 @@ more.
 
 from __future__ import annotations
 
+import os
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
@@ -18,13 +19,23 @@ _MIN_SIMILARITY = 0.9
 """How similar a name must be to be asked about. Less similar ones made models answer with the time of another city:
 Lyon was not known, and London was the third that was named.
 """
+_HERE = frozenset(("here", "local", "local time", "localtime", "now", "today", "current", "current location"))
+"""What models ask for where a question names no place."""
 _ACCENTS = dict.fromkeys(range(0x300, 0x370))
 
 
 def find_zone(place: str) -> str | None:
-    """Return the zone of `Asia/Tokyo`, `tokyo`, `New York` or `東京`; None if unknown."""
+    """Return the zone of `Asia/Tokyo`, `tokyo`, `New York` or `東京`, of this machine for `local`; None if unknown."""
     wanted = normalize_name(place)
+    if wanted in _HERE:
+        return find_local_zone(os.environ.get("TZ", ""), Path("/etc/localtime"))
     return _zones_by_name().get(wanted) or read_places().get(wanted) or _read_cities().get(wanted)
+
+
+def find_local_zone(setting: str, link: Path) -> str | None:
+    """Return the zone of a machine by its variable TZ, or else by what its file of the local time links to."""
+    linked = str(link.resolve()).partition("/zoneinfo/")[2]
+    return next((zone for zone in (setting.lstrip(":"), linked) if zone in available_timezones()), None)
 
 
 def find_similar_places(place: str) -> list[str]:
