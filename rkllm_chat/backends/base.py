@@ -211,7 +211,7 @@ class BaseBackend:
         return None
 
     async def aclose(self) -> None:
-        return
+        """Release what the engine holds; here there is nothing."""
 
 
 @runtime_checkable

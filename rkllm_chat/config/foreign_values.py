@@ -77,7 +77,7 @@ def list_remarks(table: Mapping[str, Any], entry: Mapping[str, Any]) -> Iterator
         if not isinstance(text, str) or not any(mark in text.lower() for mark in _MARKS):
             continue  # most texts need no pattern
         for match in () if place.startswith("args") and is_shell else re.finditer(_TEMPLATE, text):
-            yield f"{place}: {match[0]} is passed as it stands"[:MAX_SHOWN]
+            yield f"{place}: {match[0]} is passed on unchanged"[:MAX_SHOWN]
         if found := re.search(_PLACEHOLDER, text, re.IGNORECASE):
             yield f"{place}: {found[0]} looks like a placeholder"[:MAX_SHOWN]
 

@@ -57,16 +57,16 @@ _MAX_END_LENGTH, _MAX_TEXT_LENGTH = 400, 600
 tool.
 """
 
-_CJK = r"\u3005\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
-CJK_RUN = re.compile(f"[{_CJK}]+")
+CJK = r"\u3005\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
+CJK_RUN = re.compile(f"[{CJK}]+")
 _NUMBER = r"\(?\d+(?:\.\d+)?\)?"
 _OPERATOR = r"(?:[-+*/×÷^%x]|plus|minus|less|times|加上?|减去?|乘以?|除以|たす|足す|ひく|引く|かける|掛ける|わる|割る)"
 _TOKEN = re.compile(
-    rf"(?P<url>https?://[^\s{_CJK}]+)"
-    rf"|(?P<file>(?<![^\s{_CJK}\"'`“「『(])(?:[~.]?/[^\s{_CJK}]+|(?:(?![{_CJK}])[\w/~*.-])*\.[a-z][a-z\d]{{0,4}}(?![a-z\d_.])))"
+    rf"(?P<url>https?://[^\s{CJK}]+)"
+    rf"|(?P<file>(?<![^\s{CJK}\"'`“「『(])(?:[~.]?/[^\s{CJK}]+|(?:(?![{CJK}])[\w/~*.-])*\.[a-z][a-z\d]{{0,4}}(?![a-z\d_.])))"
     rf"|(?P<calculate>(?<![\w./-]){_NUMBER}\s*{_OPERATOR}\s*{_NUMBER}(?![a-z\d_/-]))"
     r"|(?P<time>(?<!\d)\d{1,2}(?::\d\d(?!\d)|\s?[ap]m\b))"
-    rf"|(?P<cjk>[{_CJK}]+)|(?P<word>[^\W_{_CJK}]+)"
+    rf"|(?P<cjk>[{CJK}]+)|(?P<word>[^\W_{CJK}]+)"
 )
 """A word, a run of Japanese or Chinese characters, or a value; the kind of a value is a word of the thesaurus.
 

@@ -10,6 +10,7 @@ from itertools import chain, repeat
 from pathlib import Path
 
 from ..core.i18n import Words
+from ..prompt.tool_ranking import CJK_RUN
 from .markdown.cells import wrap_text
 from .topic_index import Document, TopicIndex
 
@@ -20,7 +21,6 @@ _COMMENT = re.compile(r"<!--(.*?)-->\n*", re.DOTALL)
 _HEADING = re.compile(r"^#{1,3} (.+)$", re.MULTILINE)
 _ROW = re.compile(r"^\| (?!Key |Symptom |--- )(.+?) \| (.+) \|$", re.MULTILINE)
 _WIDE_LINE_END = re.compile(r"(?<![\x00-\x7f])\n")
-_WIDE = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
 _WIDTH, _MAX_SHOWN_LINES, _MAX_TITLES = 78, 30, 3
 _TABLE_PAGES = ("settings.md", "troubleshooting.md")
 """Pages whose rows are topics of their own."""
@@ -42,7 +42,7 @@ class _Topic:
         title: Its title, as it is shown.
         text: Markdown.
         key: Its title in English, under which its phrasings stand.
-        page: The page of docs/ where it stands; "" for a question.
+        page: File name of the page of docs/ that has it; "" for a question.
     """
 
     title: str
@@ -128,7 +128,7 @@ def find_answer(text: str, words: Words) -> Answer:
     best, topic = ranked[0]
     second = ranked[1][0] if len(ranked) > 1 else 0.0
     is_sure = bool(named) or (best >= _MIN_SCORE and second <= _MAX_SECOND * best)
-    near = [one for score, one in ranked[1:] if score >= max(_MIN_NEAR_SCORE, _MIN_NEAR_SHARE * best)]
+    near = [other for score, other in ranked[1:] if score >= max(_MIN_NEAR_SCORE, _MIN_NEAR_SHARE * best)]
     titles = list(dict.fromkeys(map(_name_topic, (topic, *near))))
     if is_sure:
         return Answer(f"{titles[0]}\n\n{_format_answer(topic)}", titles[1 : _MAX_TITLES + 1])
@@ -137,7 +137,7 @@ def find_answer(text: str, words: Words) -> Answer:
 
 def _find_languages(text: str, language: str) -> tuple[str, ...]:
     """Return the languages whose phrasings are searched: the user's, English, and those that a text looks like."""
-    others = ("ja", "zh") if language == "en" and _WIDE.search(text) else ()
+    others = ("ja", "zh") if language == "en" and CJK_RUN.search(text) else ()
     return tuple(dict.fromkeys((language, "en", *others)))
 
 
@@ -154,10 +154,10 @@ def format_found(answer: Answer, words: Words) -> str:
 def _load_topics(language: str, phrased: Sequence[str]) -> tuple[list[_Topic], TopicIndex]:
     """Return the topics of a language, and an index of them with the phrasings of several languages."""
     topics = list(_read_topics(language))
-    phrasings = [_read_phrasings(one) for one in phrased]
+    phrasings = [_read_phrasings(code) for code in phrased]
     documents = [
         Document(
-            [topic.title, *(text for one in phrasings for text in one.get(topic.key, ()))],
+            [topic.title, *(text for by_title in phrasings for text in by_title.get(topic.key, ()))],
             _COMMENT.sub("", topic.text),
         )
         for topic in topics
@@ -167,9 +167,9 @@ def _load_topics(language: str, phrased: Sequence[str]) -> tuple[list[_Topic], T
 
 def _read_phrasings(language: str) -> Mapping[str, Sequence[str]]:
     """Return what people write who look for a topic, by the topic's English title."""
-    blocks = (_QUESTIONS / f"{language}.txt").read_text(encoding="utf-8").split("# ")[1:]
+    blocks = re.split("^# ", (_QUESTIONS / f"{language}.txt").read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
     parts = (block.partition("\n") for block in blocks)
-    return {title: [one.strip() for one in text.replace("\n", " ").split(";")] for title, _, text in parts}
+    return {title: [phrasing.strip() for phrasing in text.replace("\n", " ").split(";")] for title, _, text in parts}
 
 
 def _read_topics(language: str) -> Iterator[_Topic]:

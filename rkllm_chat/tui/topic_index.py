@@ -9,13 +9,12 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ..prompt.tool_ranking import STOP_WORDS, stem_word
+from ..prompt.tool_ranking import CJK, STOP_WORDS, stem_word
 
 __all__ = ["Document", "TopicIndex"]
 
-_WIDE = "\u3005\u3040-\u30ff\u3400-\u9fff"
 _HIRAGANA = re.compile("[\u3040-\u309f]+")
-_RUN = re.compile(f"(?P<word>[^\\W_{_WIDE}]+)|(?P<wide>[{_WIDE}]+)|(?<!\\S)(?P<sign>[@!/?])(?!\\S)")
+_RUN = re.compile(f"(?P<word>[^\\W_{CJK}]+)|(?P<wide>[{CJK}]+)|(?<!\\S)(?P<sign>[@!/?])(?!\\S)")
 _FUNCTION_WORDS = frozenset(
     f"""{STOP_WORDS} could would should will i me my we our its these those there if so as who why please want need get
     have has had""".split()
@@ -50,12 +49,12 @@ class TopicIndex:
     """Documents by their words and parts of words."""
 
     def __init__(self, documents: Sequence[Document]) -> None:
-        self._documents = documents
+        self._phrasings = [[_read_features(phrasing) for phrasing in document.phrasings] for document in documents]
         self._counts: dict[str, dict[int, float]] = defaultdict(lambda: defaultdict(float))
         self._lengths = [0.0] * len(documents)
         for position, document in enumerate(documents):
-            for phrasing in document.phrasings:
-                for feature, weight in _read_features(phrasing).items():
+            for phrasing in self._phrasings[position]:
+                for feature, weight in phrasing.items():
                     self._counts[feature][position] += weight
                     self._lengths[position] += weight
             for word, weight in dict(_split_words(document.text)).items():
@@ -89,19 +88,20 @@ class TopicIndex:
     def _weigh(self, feature: str) -> float:
         """Return how much a feature tells: the more, the fewer documents have it (the IDF of BM25)."""
         count = len(self._counts.get(feature, ()))
-        total = math.log(1 + len(self._documents))
-        return math.log(1 + len(self._documents) / count) if count else _UNKNOWN * total
+        total = math.log(1 + len(self._lengths))
+        return math.log(1 + len(self._lengths) / count) if count else _UNKNOWN * total
 
     def _compare_phrasings(self, features: Mapping[str, float], position: int) -> float:
         """Return the cosine of a text and the nearest phrasings of a document, the second of which counts less."""
-        phrasings = self._documents[position].phrasings
-        cosines = sorted((self._compare(features, _read_features(one)) for one in phrasings), reverse=True)
+        phrasings = self._phrasings[position]
+        cosines = sorted((self._compare(features, phrasing) for phrasing in phrasings), reverse=True)
         second = cosines[1] if len(cosines) > 1 else 0.0
         return (cosines[0] + _SECOND_SHARE * second) / (1 + _SECOND_SHARE) if cosines else 0.0
 
-    def _compare(self, one: Mapping[str, float], other: Mapping[str, float]) -> float:
-        common = sum(one[feature] * other[feature] * self._weigh(feature) ** 2 for feature in one.keys() & other.keys())
-        return common / (self._measure(one) * self._measure(other)) if common else 0.0
+    def _compare(self, features: Mapping[str, float], phrasing: Mapping[str, float]) -> float:
+        shared = features.keys() & phrasing.keys()
+        common = sum(features[feature] * phrasing[feature] * self._weigh(feature) ** 2 for feature in shared)
+        return common / (self._measure(features) * self._measure(phrasing)) if common else 0.0
 
     def _measure(self, features: Mapping[str, float]) -> float:
         return math.sqrt(sum((weight * self._weigh(feature)) ** 2 for feature, weight in features.items()))

@@ -359,7 +359,7 @@ class HttpChannel(Channel):
             self._has_waited = True
             _left_s(self._end - wait_s)
             time.sleep(wait_s)
-            # before those behind it: `notifications/initialized` must precede the first request
+            # sent again before later messages: `notifications/initialized` must precede the first request
             self._unsent.insert(0, (message, self.session.send(message)))
             return
         text = f"{self._name} answered {how}{f': {said}' if said else ''}"

@@ -105,7 +105,7 @@ class Transport(AbstractAsyncContextManager[Driver], ABC):
         self._driver = Driver(self._log, self._put, self.max_bytes, self.has_ended, self.deadlines)
         try:
             await self._open()
-        # also a cancellation: what `_open` has started is nobody else's to end
+        # also after a cancellation: nothing else ends what `_open` has started
         except BaseException:
             await self._finish()
             raise
