@@ -142,7 +142,8 @@ def test_a_question_about_one_of_several_calls_names_its_place_and_its_tool(open
     calls = call_text("write_log", text="x") + call_text("write_log", text=long)
     screen = open_chat(HARBOUR, calls, "So.", size=(110, 24))
     ask(screen, "go")
-    assert "1 of 2: Run write_log? [y] once" in screen.lines()[-2]
+    # the status line below it may be drawn later
+    screen.wait_until(lambda: "1 of 2: Run write_log? [y] once" in screen.lines()[-2], "the question above the status")
     screen.say("y", "2 of 2: Run write_log?")
     assert not any("wants to run" in line for line in screen.lines()), "it has scrolled away"
     screen.say("q", "[MCP: Tool 'write_log' was not run]")
