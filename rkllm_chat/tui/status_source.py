@@ -171,6 +171,7 @@ class CostPreview:
         self._refresh = refresh
         self._text, self._tool_count = "", 0
         self._cost: CostEstimate | None = None
+        self._counted: tuple[str, int] | None = None  # the text and number of tools that the estimate is for
         self._counting: asyncio.Task[None] | None = None
 
     def update(self, app: App | None, text: str) -> CostEstimate | None:
@@ -179,7 +180,7 @@ class CostPreview:
         A new text is counted in the background; meanwhile the previous estimate is returned.
         """
         if app is None or not text:
-            self._text, self._cost = "", None
+            self._text, self._cost, self._counted = "", None, None
         elif (text, len(app.toolbox.tools)) != (self._text, self._tool_count):
             self._text, self._tool_count = text, len(app.toolbox.tools)
             if self._counting is None:
@@ -193,18 +194,19 @@ class CostPreview:
 
     async def _count_loop(self, app: App) -> None:
         """Count the input line until neither it nor the cache changes any more."""
-        counted, was_prefilling = ("", 0), False
+        self._counted, was_prefilling = None, False
         try:
             await asyncio.sleep(_FIRST_COUNT_S)
             while text := self._text:
                 is_prefilling = app.prefiller.is_running
                 key = text, self._tool_count
-                if key != counted or is_prefilling or was_prefilling:
-                    self._cost, counted = _estimate(app, text), key
+                if key != self._counted or is_prefilling or was_prefilling:
+                    self._cost, self._counted = _estimate(app, text), key
                     self._refresh()
                 was_prefilling = is_prefilling
                 await asyncio.sleep(_PAUSE_S)
-                if key == (self._text, self._tool_count) and (self._cost is None or not is_prefilling):
+                # the line may have been empty meanwhile, which drops the estimate, and have the same text again
+                if self._counted == (self._text, self._tool_count) and (self._cost is None or not is_prefilling):
                     break
         finally:
             self._counting = None

@@ -66,6 +66,20 @@ def test_the_estimate_has_the_tools_of_a_server_as_soon_as_it_has_started(open_c
 
 
 @pytest.mark.slow
+def test_a_text_that_returns_at_once_has_its_estimate_again(open_chat: OpenChat) -> None:
+    screen = open_chat("--no-servers", "So.")
+    for _ in range(4):  # within the pause after the count, or behind it
+        screen.type("x")
+        price = price_of(screen)
+        screen.type("\x7f")
+        screen.wait_until(lambda: not PRICE.search(screen.lines()[-1]), "no price")
+        screen.type("x")
+        assert price_of(screen) == price
+        screen.type("\x7f")
+        screen.wait_until(lambda: not PRICE.search(screen.lines()[-1]), "no price")
+
+
+@pytest.mark.slow
 def test_the_time_is_shown_once_measured_and_after_a_restart(open_chat: OpenChat, environment: dict[str, str]) -> None:
     screen = open_chat("--no-servers")
     screen.type("Hello!")
