@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from ..chat.server_events import ServerWait
 from ..core.events import (
     CallDescribed,
+    CallFound,
     CallsDetected,
     Event,
     Loading,
@@ -20,6 +21,7 @@ from ..core.events import (
     Page,
     Picture,
     Reading,
+    ReplyDiscarded,
     Table,
     Text,
     Thought,
@@ -65,16 +67,17 @@ class _HeldResult:
         return self.text.startswith(_unify_blanks(self.answer))
 
     @property
-    def lines(self) -> list[str]:
-        """The lines to print: those of the answer alone if it is the result."""
-        is_repeated = self.text == _unify_blanks(self.answer)
-        return self.answer_lines if is_repeated else [*self.rows, *self.answer_lines]
+    def is_repeated(self) -> bool:
+        """Whether the answer is the result."""
+        return self.text == _unify_blanks(self.answer)
 
 
 def _unify_blanks(text: str) -> str:
     return " ".join(text.split())
 
 
+_MAX_OPEN_ROWS = 8
+"""Rows of an answer that are not printed before it ends, so that one that is replaced can be taken off the screen."""
 _MAX_PICTURES = 3
 """Maximum number of pictures of a result that are shown; `/image` has the others."""
 
@@ -112,6 +115,7 @@ class EventView:
         self.calls = ToolCallView(words)
         self._answer: Growing | None = None
         self._held: _HeldResult | None = None
+        self._answer_rows: list[str] | None = None  # finished, but not printed; None once the answer is too long
         self._has_printed_answer = self._is_busy = False
         self._thinking_since: float | None = None  # on the monotonic clock
         self._thought_length = 0
@@ -146,6 +150,11 @@ class EventView:
                 self._add_answer(text)
             case Thought(text):
                 self._add_thought(text)
+            case CallFound() if self._answer:  # the call may turn out to be void, and the text before it with it
+                self._emit(self._answer.feed("\n\n"))
+            case ReplyDiscarded():
+                self._drop_answer()
+                self._finish(event)
             case ToolProgress():
                 self.calls.update(event)
             case Reading():
@@ -170,7 +179,7 @@ class EventView:
         if self._thoughts:
             lines += map(self.dim, self._thoughts.tail(self._width))
         if self._answer:
-            lines += self._mark(self._answer.tail(self._width))
+            lines += [*(self._answer_rows or []), *self._mark(self._answer.tail(self._width))]
         lines += [self.dim(spin(line)) for line in self.calls.describe_running(self._width)]
         if (has_result_alone or not lines) and not self._screen.line.question and (waiting := self._wait_lines()):
             lines += map(self.dim, [spin(waiting[0]), *waiting[1:]])
@@ -233,6 +242,7 @@ class EventView:
                 return
             self._answer = Growing(self._width, self.theme.has_color, wraps_code=False)
             self._has_printed_answer = False
+            self._answer_rows = []
         self._waiting = None
         if self._held:
             self._held.answer += text
@@ -259,13 +269,34 @@ class EventView:
         self._has_printed_answer = self._has_printed_answer or bool(lines)
         if self._held:
             self._held.answer_lines += marked
-        else:
+        elif self._answer_rows is None:
             self._screen.print_lines(marked)
+        else:
+            self._answer_rows += marked
+            if len(self._answer_rows) > min(_MAX_OPEN_ROWS, self._screen.layout.open_rows // 2):
+                self._print_answer()
+
+    def _print_answer(self) -> None:
+        rows, self._answer_rows = self._answer_rows, None
+        self._screen.print_lines(rows or [])
+
+    def _drop_answer(self) -> None:
+        """Take an answer that is replaced off the screen, unless its beginning is printed already."""
+        if self._answer and self._answer_rows is not None:
+            self._answer, self._answer_rows = None, None
+            if self._held:
+                self._held.answer, self._held.answer_lines = "", []
 
     def release_result(self) -> None:
         """Print a result that was held back, if there is one, with the answer below it."""
         held, self._held = self._held, None
-        self._screen.print_lines(held.lines if held else [])
+        if not held:
+            return
+        self._screen.print_lines([] if held.is_repeated else held.rows)
+        if self._answer and self._answer_rows is not None:
+            self._answer_rows += held.answer_lines
+        else:
+            self._screen.print_lines(held.answer_lines)
 
     def _mark(self, lines: Sequence[str]) -> list[str]:
         """Return the lines with the answer mark before the first line of an answer."""
@@ -277,6 +308,7 @@ class EventView:
             self._emit(self._answer.close())
             self._answer = None
         self.release_result()
+        self._print_answer()
 
     def _close_thoughts(self) -> None:
         if self._thinking_since is None:

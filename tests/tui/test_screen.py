@@ -205,9 +205,9 @@ def test_an_answer_that_grows_is_shown_once_and_whole_in_a_terminal_that_becomes
 
 
 def test_no_line_is_erased_in_a_terminal_that_truncates_its_lines(open_chat: OpenChat) -> None:
-    text = " ".join(f"word{number}" for number in range(40))
+    text = " ".join(f"word{number}" for number in range(160))
     screen = open_chat("--no-servers", {"text": text, "wait": True}, TERM="xterm")
-    before = screen.say("hi\r", "word39")
+    before = screen.say("hi\r", "word159")
     screen.resize(41, 30)
     lines = screen.say("a", "+ a")
     printed = before.index("> hi") + 3  # with two lines of the answer that are finished

@@ -66,6 +66,18 @@ def test_an_answer_that_is_the_result_is_shown_once(answer: str, result_rows: in
     assert " ".join(" ".join(shown[1 + result_rows :]).split()) == f"◆ {' '.join(answer.split())}"
 
 
+@pytest.mark.usefixtures("harbour")
+@pytest.mark.parametrize("rows", [1, 3, 12])
+def test_an_answer_that_is_replaced_leaves_the_screen_or_is_said_to_be(rows: int, open_chat: OpenChat) -> None:
+    thanks = "\n\n".join(["Thank you for the information about it!"] * rows)
+    screen = open_chat(
+        f"{HARBOUR} --allow get_tide", call_text("get_tide", harbour="Hull"), thanks, "It is 2.4 metres."
+    )
+    lines = screen.enter("tide at Hull?", "◆ It is 2.4 metres.")
+    assert lines.count("◆ Thank you for the information about it!") == (rows > 8)
+    assert "The answer has nothing of the results; the model answers once more." in lines
+
+
 def test_a_result_of_four_lines_is_shown_whole(open_chat: OpenChat, folder: Path) -> None:
     for name in "abcd":
         (folder / "quay" / name).mkdir(parents=True)
