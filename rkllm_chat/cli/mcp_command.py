@@ -18,7 +18,7 @@ from typing import Any
 
 from ..config.editor import BOARD_ENTRY, add_server, find_target, remove_server, set_enabled
 from ..config.foreign_files import SOURCES, TARGETS, find_files, read_foreign_servers
-from ..config.loader import load_settings, state_folder
+from ..config.loader import explain_replaced_board, load_settings, state_folder
 from ..config.project_trust import TrustStore, is_enabled
 from ..config.secrets import is_literal_secret, make_redactor
 from ..config.servers import (
@@ -207,7 +207,7 @@ def _add(options: argparse.Namespace, command: Sequence[str] | None) -> int:
         review = review_start(decode_server(entry, str(path), "mcp add"))
         if not confirm_starts([review], sanitize_line(f"Add it to {path}? [y/N]") + " ", confirm):
             return 1
-    add_to_file(entry, path, settings, options.config)
+    add_to_file(entry, path, settings)
     for warning in _find_warnings(entry, path):
         print(sanitize_line(f"{PROGRAM_NAME}: {warning}"), file=sys.stderr)
     if options.scope != "user" and path.resolve().is_relative_to(Path.cwd()):
@@ -215,6 +215,7 @@ def _add(options: argparse.Namespace, command: Sequence[str] | None) -> int:
     if needs_network:
         print(sanitize_line(f"Its sandbox has the network: network = true in {path}."))
     print(sanitize_line(f'Server "{options.name}" was added to {path}. rkllm-chat mcp list {options.name} tries it.'))
+    _report_replaced_board(settings, options.config)
     return 0
 
 
@@ -229,6 +230,12 @@ def _find_warnings(entry: Mapping[str, Any], path: Path) -> Iterator[str]:
             if Path(word).exists():
                 where = f'"{word}" is found in this folder alone, and {path} is for all folders.'
                 yield f"{where} Write {Path(word).resolve()}, or add it with --scope project."
+
+
+def _report_replaced_board(before: Settings, named: str) -> None:
+    """Say if the bundled server is not used beside what was added to the only file that is read."""
+    if text := explain_replaced_board(before, named):
+        print(sanitize_line(text))
 
 
 def _report_secrets(entry: Mapping[str, Any], path: Path) -> None:
@@ -304,13 +311,16 @@ def _edit(settings: Settings, options: argparse.Namespace) -> int:
     path = Path(found.source)
     if found == BOARD_SERVER and options.action == "disable":
         path = find_target("user", options.config)
-        add_server({**BOARD_ENTRY, "enabled": False}, path, named=options.config)
+        add_server({**BOARD_ENTRY, "enabled": False}, path)
     elif options.action == "remove":
         remove_server(found.name, path)
     else:
         set_enabled(found.name, options.action == "enable", path)
     done = "removed from" if options.action == "remove" else f"{options.action}d in"
     print(sanitize_line(f'Server "{found.original_name or found.name}" was {done} {path}.'))
+    is_board_entry = options.action == "remove" and found.name == BOARD_SERVER.name
+    if is_board_entry and BOARD_SERVER in load_settings(options.config).servers:
+        print(f"The bundled server is used again. To switch it off: {PROGRAM_NAME} mcp disable {BOARD_SERVER.name}")
     return 0
 
 
@@ -425,7 +435,7 @@ def _measure(row: Mapping[str, Any]) -> str:
 def _import(options: argparse.Namespace) -> int:
     """Show the servers of another program, ask, and add them to the file in use."""
     path = find_target(options.scope, options.config)
-    settings = load_settings(options.config) if path.exists() or not options.config else Settings()
+    before = settings = load_settings(options.config) if path.exists() or not options.config else Settings()
     servers, skipped = read_foreign_servers(options.program)
     if options.yes and options.program in SOURCES:
         servers = [*_leave_out_folder_servers(servers)]
@@ -446,9 +456,10 @@ def _import(options: argparse.Namespace) -> int:
     for server in new:
         is_toml = path.suffix == ".toml"
         name = server.name if is_toml else server.original_name or server.name
-        add_to_file({"name": name, **describe_entry(server)}, path, settings, options.config)
+        add_to_file({"name": name, **describe_entry(server)}, path, settings)
         settings = load_settings(options.config)
     print(sanitize_line(f"{len(new)} added to {path}."))
+    _report_replaced_board(before, options.config)
     return 0
 
 

@@ -22,14 +22,13 @@ from ..core.errors import ChatError, ConfigError
 from ..mcp_client.acceptance import accept, review_start
 
 
-def add_to_file(entry: Mapping[str, Any], path: Path, settings: Settings, named: str = "") -> None:
-    """Add a server to a file and accept it, with the board server if the file would replace it.
+def add_to_file(entry: Mapping[str, Any], path: Path, settings: Settings) -> None:
+    """Add a server to a file and accept it.
 
     Args:
         entry: The entry, with its name.
         path: The file.
         settings: The settings in use.
-        named: Path of the only file that is read; "" if all are.
 
     Raises:
         ConfigError: The entry or a file is invalid, or there is such a server already.
@@ -40,7 +39,7 @@ def add_to_file(entry: Mapping[str, Any], path: Path, settings: Settings, named:
             hint = f"Choose another name, or remove it first: rkllm-chat mcp remove {server.name}"
             text = f'There is a server "{entry["name"]}" already, in {server.source}.'
             raise ConfigError(text, hint, path=server.source)
-    add_server(entry, path, used=settings.servers, named=named)
+    add_server(entry, path)
     if find_origin(str(path), os.environ) is Origin.PROJECT:
         _accept(str(entry["name"]), str(path))
 

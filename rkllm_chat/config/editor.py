@@ -36,7 +36,6 @@ from .files import (
     find_single_file,
     find_state_folder,
     list_config_paths,
-    lists_all_servers,
     parse_servers,
     read_text,
 )
@@ -83,40 +82,25 @@ def find_target(scope: str, named: str = "", environment: Mapping[str, str] = os
     return next((path for path in reversed(local) if path.is_file()), DEFAULT_CONFIG_PATH)
 
 
-def add_server(
-    entry: Mapping[str, Any],
-    path: Path,
-    environment: Mapping[str, str] = os.environ,
-    used: Sequence[ServerConfig] = (),
-    named: str = "",
-) -> None:
+def add_server(entry: Mapping[str, Any], path: Path, environment: Mapping[str, str] = os.environ) -> None:
     """Add a server to a configuration file, which is created if it is missing.
 
     Args:
         entry: The entry with our keys, among them `name`; variables are not expanded.
         path: A TOML or JSON file.
         environment: Environment variables.
-        used: The servers in use. The board server that ships, if it is one of them, is added too where the servers of
-            the file would replace it.
-        named: Path of the only file that is read, as for `find_target`.
 
     Raises:
         ConfigError: The entry or the file is invalid, or it already has such a server.
     """
     _check_editable(path)
     origin = find_origin(str(path), environment)
-    owner = Origin.COMMAND_LINE if find_single_file(named, environment) else origin
-    keeps_board = BOARD_SERVER in used and lists_all_servers(str(path), owner, environment)
-    further = [BOARD_ENTRY] if keeps_board and entry["name"] != BOARD_SERVER.name else []
     with edit_config(path, environment) as edit:
-        before = text = read_edited(edit, path)
+        text = read_edited(edit, path)
         if text and _find_configured(str(entry["name"]), text, path, origin):
             problem = f'{path}: there is a server "{entry["name"]}" already.'
             raise ConfigError(problem, "Choose another name.", path=str(path))
-        for added in (entry, *further):
-            if added is entry or not (before and _find_configured(str(added["name"]), before, path, origin)):
-                text = _add_entry(text, added, path, origin)
-        edit.write(text.encode())
+        edit.write(_add_entry(text, entry, path, origin).encode())
 
 
 def _add_entry(text: str, entry: Mapping[str, Any], path: Path, origin: Origin) -> str:

@@ -72,6 +72,8 @@ class FoundServers:
 def find_servers(named: str = "", environment: Mapping[str, str] = os.environ) -> FoundServers:
     """Read the servers of all configuration files, or of the given one, and the board server that ships.
 
+    An entry with its name replaces that one, and the servers of the only file that is read do.
+
     Args:
         named: Path of the only file to read; "" reads RKLLM_CHAT_CONFIG or all default places.
         environment: Environment variables.
@@ -89,25 +91,12 @@ def find_servers(named: str = "", environment: Mapping[str, str] = os.environ) -
         kept = {name: server for name, server in servers.items() if name not in hidden}
         servers = merge_servers([restrict_trust(server)[0] for server in read], kept)
         skipped += unusable
-        has_list |= bool(read or unusable) and lists_all_servers(path, origin, environment)
+        has_list |= bool(read or unusable) and origin is Origin.COMMAND_LINE
     single_file = find_single_file(named, environment)
     searched = [single_file] if single_file else list_config_paths(environment)
     if not has_list:
         servers = {server.name: server for server in add_board(servers.values(), skipped)}
     return FoundServers(searched, servers, skipped)
-
-
-def lists_all_servers(path: str, origin: Origin, environment: Mapping[str, str] = os.environ) -> bool:
-    """Tell whether the servers of a file are all that the user wants: the own file, or the only one that is read.
-
-    Those of a folder or of another program are further servers: nobody who wrote them thought of the bundled one.
-
-    Args:
-        path: Path as in `list_config_paths`.
-        origin: Whose file it is.
-        environment: Environment variables.
-    """
-    return origin is Origin.COMMAND_LINE or path == find_own_file(environment)
 
 
 def read_servers(path: str, origin: Origin, skipped: list[SkippedServer] | None = None) -> list[ServerConfig]:

@@ -14,15 +14,15 @@ from pathlib import Path
 
 from ..core.errors import ChatError
 from . import files
-from .servers import add_board, restrict_trust
-from .settings import Settings, merge_settings, read_json, read_toml
+from .servers import BOARD_SERVER, SkippedServer, add_board, explain_missing_board, restrict_trust
+from .settings import ServerConfig, Settings, merge_settings, read_json, read_toml
 from .trust_rules import Decision, Origin, decide
 
 
 def load_settings(named: str = "", environment: Mapping[str, str] = os.environ) -> Settings:
     """Load and merge all configuration files, or only the one given by an option or RKLLM_CHAT_CONFIG.
 
-    The board server that ships is among the servers unless an entry has its name, or the user's own file lists others.
+    The board server that ships is among the servers unless an entry has its name, or the only file lists others.
     Entries of servers that cannot be used are `skipped`.
 
     Raises:
@@ -32,9 +32,22 @@ def load_settings(named: str = "", environment: Mapping[str, str] = os.environ) 
     for path, origin in files.find_config_files(named, environment):
         override = read_settings(Path(path), environment, origin)
         settings = merge_settings(override=_restrict(override, settings, path), base=settings)
-        names_servers = bool(override.servers or override.skipped)
-        has_list |= names_servers and files.lists_all_servers(path, origin, environment)
+        has_list |= bool(override.servers or override.skipped) and origin is Origin.COMMAND_LINE
     return settings if has_list else replace(settings, servers=(*add_board(settings.servers, settings.skipped),))
+
+
+def explain_replaced_board(before: Settings, named: str) -> str:
+    """Return that the bundled server is no longer used, beside the first servers of the only file; "" if it is.
+
+    Args:
+        before: The settings before the servers were added; without servers, if the file is new.
+        named: The only file that is read; "" if all are.
+    """
+    settings = load_settings(named)
+    entries: list[ServerConfig | SkippedServer] = [*settings.servers, *settings.skipped]
+    if before.servers and BOARD_SERVER not in before.servers:
+        return ""
+    return "" if any(entry.name == BOARD_SERVER.name for entry in entries) else explain_missing_board(entries)
 
 
 def _restrict(override: Settings, base: Settings, path: str) -> Settings:

@@ -588,22 +588,16 @@ def find_server(name: str, servers: Iterable[ServerConfig], skipped: Iterable[Sk
     hint = f"Configured servers: {', '.join(found)}." if found else "No server is configured."
     hint = f"Did you mean {' or '.join(similar)}?" if similar else hint
     if name == BOARD_SERVER.name:
-        hint = _explain_missing_board([*found.values(), *skipped])
+        hint = explain_missing_board([*found.values(), *skipped])
     what = f'There is no server "{name}".' if name else "The name of a server is missing."
     raise ServerNotFoundError(what, hint, available=list(found), closest=similar)
 
 
-def _explain_missing_board(entries: Iterable[ServerConfig | SkippedServer]) -> str:
+def explain_missing_board(entries: Iterable[ServerConfig | SkippedServer]) -> str:
     """Return why the bundled server is not used, and how to get it back."""
-    # the path of a folder's file, which the user may have declared his own, is relative
-    owners = {
-        entry.origin: entry.source
-        for entry in entries
-        if entry.source[:1] == "/" or entry.origin is Origin.COMMAND_LINE
-    }
-    own = owners.get(Origin.COMMAND_LINE) or owners.get(Origin.USER)
-    why = f"The servers in {own} replace the bundled one." if own else "Here are only servers of configuration files."
-    only = f" --config {own}" if Origin.COMMAND_LINE in owners else ""
+    file = next((entry.source for entry in entries if entry.origin is Origin.COMMAND_LINE), "")
+    why = f"The servers in {file} replace the bundled one." if file else "Here are only servers of configuration files."
+    only = f" --config {file}" if file else ""
     return f"{why} To add it: rkllm-chat mcp add{only} board -- {PROGRAM_NAME} {' '.join(BOARD_SERVER.args)}"
 
 

@@ -120,16 +120,31 @@ def test_the_bundled_server_is_switched_off_in_the_users_own_file(
 
     program("mcp", "enable", "board")
     assert find_source() == str(own)
-    program("mcp", "remove", "board")
-    assert find_source() != str(own), "the one that is built in"
-    program("mcp", "add", "there", *server)  # with the board, which the servers of this file would replace
-    assert find_source() == str(own)
-    program("mcp", "remove", "board")
-    error = json.loads(program(*call, code=1).stdout)["error"]
-    assert (error["type"], error["message"]) == ("ServerNotFound", 'There is no server "board".')
-    assert f"The servers in {own} replace the bundled one" in error["details"]["hint"]
-    program("mcp", "add", "board", "--", "rkllm-chat", "serve", "board")
-    assert json.loads(program(*call).stdout)["ok"] and find_source() == str(own)
+    assert "used again" in program("mcp", "remove", "board").stdout
+    program("mcp", "add", "there", *server)
+    assert find_source() != str(own), "the one that is built in, beside the servers of that file"
+    assert json.loads(program(*call).stdout)["ok"]
+
+
+@pytest.mark.parametrize("command", ["add", "import"])
+@pytest.mark.parametrize("named", [(), ("--config", "mine.toml")], ids=["own file", "named file"])
+def test_a_file_receives_only_the_servers_that_were_named(
+    command: str, named: tuple[str, ...], program: Run, folder: Path, environment: dict[str, str]
+) -> None:
+    own = folder / named[-1] if named else Path(environment["HOME"], ".config/rkllm-chat/config.toml")
+    own.parent.mkdir(parents=True, exist_ok=True)
+    own.write_text('[chat]\nlanguage = "en"\n', encoding="utf-8")
+    (folder / "given.json").write_text('{"mcpServers": {"sea": {"command": "true"}}}', encoding="utf-8")
+    words = {"add": ("sea", "--", "true"), "import": ("given.json", "--yes")}[command]
+    shown = program("mcp", command, *named, *words).stdout
+    assert [entry.name for entry in read_toml(own.read_text(encoding="utf-8"), "", {}).servers] == ["sea"]
+    names = {entry["name"] for entry in probe(program("mcp", "list", "--json", "--no-start", *named))}
+    assert names == ({"sea"} if named else {"sea", "board"})
+    hint = "mcp add --config mine.toml board -- rkllm-chat serve board"
+    assert (f"The servers in mine.toml replace the bundled one. To add it: rkllm-chat {hint}" in shown) == bool(named)
+    if named:
+        program(*hint.split())
+        assert len(probe(program("mcp", "list", "--json", "--no-start", *named))) == 2
 
 
 @pytest.mark.parametrize(
@@ -266,7 +281,7 @@ def test_a_file_cannot_call_its_servers_trusted_by_an_import(program: Run, folde
         and "skipped  odd" in shown
     )
     text = (folder / "mine.toml").read_text(encoding="utf-8")
-    assert '"My-One"' in text and "trust" not in text.partition('name = "board"')[0]
+    assert '"My-One"' in text and "trust" not in text
 
 
 def test_words_in_the_order_of_other_manuals_add_the_same_servers(program: Run, folder: Path) -> None:

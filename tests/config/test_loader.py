@@ -60,7 +60,7 @@ def test_the_servers_of_all_files_are_merged_with_their_source(tmp_path: Path, e
     found = {server.name: server.source for server in load_settings(environment=environment).servers}
     home = {f"s{i}": str(tmp_path / name) for i, name in enumerate(FILES[:2])}
     work = {f"s{i + 2}": name.removeprefix("work/") for i, name in enumerate(FILES[2:])}
-    assert found == {**home, **work}
+    assert found == {**home, **work, "board": BOARD_SERVER.source}
 
 
 def test_the_variables_of_a_server_are_merged_among_the_files_of_one_owner(
@@ -69,31 +69,30 @@ def test_the_variables_of_a_server_are_merged_among_the_files_of_one_owner(
     variables = {f"V{i}": name for i, name in enumerate(FILES)}
     for variable, name in variables.items():
         write_server(tmp_path / name, "sea", name, variable)
-    [server] = load_settings(environment=environment).servers
+    server, _ = load_settings(environment=environment).servers
     assert server.env == {variable: name for variable, name in variables.items() if name.startswith("work/")}
     assert server.replaces == str(tmp_path / FILES[1])
     for name in FILES[2:]:
         (tmp_path / name).unlink()
-    [server] = load_settings(environment=environment).servers
+    server, _ = load_settings(environment=environment).servers
     assert (server.env, server.replaces) == ({"V0": FILES[0], "V1": FILES[1]}, "")
 
 
 @pytest.mark.parametrize("place", FILES)
-def test_the_board_server_stays_unless_it_is_named_or_the_users_own_file_lists_others(
+def test_the_board_server_stays_unless_it_is_named_or_the_only_file_lists_others(
     place: str, tmp_path: Path, environment: dict[str, str]
 ) -> None:
-    """Who wrote the file of a folder or of another program named no server to be rid of the bundled one."""
+    """Who wrote a server into a file named it not to be rid of the bundled one."""
     write_server(tmp_path / place, "sea", "x")
-    stays = place != FILES[1]
-    assert (BOARD_SERVER in load_settings(environment=environment).servers) == stays
+    assert BOARD_SERVER in load_settings(environment=environment).servers
     found = find_servers(environment=environment)
     assert [*found.servers.values()] == [*load_settings(environment=environment).servers]
-    if not stays:
-        with pytest.raises(ServerNotFoundError) as caught:
-            found.get("board")
-        assert f"{tmp_path / place} replace" in caught.value.hint
-        assert "mcp add board -- rkllm-chat serve board" in caught.value.hint
-    assert BOARD_SERVER not in load_settings(str(tmp_path / place), environment).servers
+    alone = str(tmp_path / place)
+    assert BOARD_SERVER not in load_settings(alone, environment).servers
+    with pytest.raises(ServerNotFoundError) as caught:
+        find_servers(alone, environment).get("board")
+    assert f"{alone} replace" in caught.value.hint
+    assert f"mcp add --config {alone} board -- rkllm-chat serve board" in caught.value.hint
     write_server(tmp_path / place, "board", "")  # skipped: it has no command
     assert load_settings(environment=environment).servers == ()
 
@@ -180,5 +179,5 @@ def test_the_users_own_file_follows_the_xdg_specification(tmp_path: Path, enviro
     write_server(tmp_path / "xdg/rkllm-chat/config.toml", "sea", "xdg")
     write_server(tmp_path / "home/.config/rkllm-chat/config.toml", "sea", "home")
     for value, command in ((str(tmp_path / "xdg"), "xdg"), ("xdg", "home"), ("", "home")):
-        [server] = load_settings(environment={**environment, "XDG_CONFIG_HOME": value}).servers
+        server, _ = load_settings(environment={**environment, "XDG_CONFIG_HOME": value}).servers
         assert (server.command, server.origin) == (command, Origin.USER)

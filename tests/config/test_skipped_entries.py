@@ -183,7 +183,10 @@ def test_an_entry_that_cannot_be_used_still_replaces_a_farther_one(
     (tmp_path / ".mcp.json").write_text('{"mcpServers": {"a": {"command": "far"}}}', encoding="utf-8")
     own.write_text('[[servers]]\nname = "a"\ncommand = "near"\nenabled = "no"\n', encoding="utf-8")
     settings = load_settings(environment={"HOME": str(tmp_path)})
-    assert (settings.servers, [entry.name for entry in settings.skipped]) == ((), ["a"])
+    assert ([server.name for server in settings.servers], [entry.name for entry in settings.skipped]) == (
+        ["board"],
+        ["a"],
+    )
     own.unlink()
     Path("mcp.json").write_text('{"mcpServers": {"a": {"command": 1}}}', encoding="utf-8")  # a project's hides nothing
     settings = load_settings(environment={"HOME": str(tmp_path)})

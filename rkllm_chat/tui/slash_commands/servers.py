@@ -17,6 +17,7 @@ from ...chat.event_stream import Emit
 from ...chat.server_approval import describe_known, list_config_notices
 from ...config import editor as configfile
 from ...config.files import find_origin
+from ...config.loader import explain_replaced_board
 from ...config.policy import exact_pattern
 from ...config.servers import ServerConfig, decode_server, find_server
 from ...config.tool_pins import diff_accepted_text
@@ -229,8 +230,10 @@ async def add_server(app: App, rest: str, emit: Emit) -> None:
         raise UsageError(f'A server "{server.name}" already exists.', "Choose another name.")
     only_file = app.source.only_file if app.source else ""
     path = configfile.find_target("project", only_file)
-    configfile.add_server(_make_entry(server), path, used=app.settings.servers, named=only_file)
+    configfile.add_server(_make_entry(server), path)
     await emit(Notice(app.words("servers.added", server=server.name, path=path)))
+    if only_file and (replaced := explain_replaced_board(app.settings, only_file)):
+        await emit(Notice(replaced))
     origin = Origin.COMMAND_LINE if only_file else find_origin(str(path), os.environ)
     server = replace(server, source=str(path), origin=origin)
     app.server_approval.accept_server(server)
