@@ -452,3 +452,25 @@ REPLIES: dict[str, Row] = {
         thought=THOUGHT,
     ),
 }
+
+KINDS = (
+    "json",  # an object between marks
+    "qwen2",  # the name before the object
+    "llama3",  # without a mark
+    "functionary",  # readers of its own
+    "harmony",  # channels
+    "inkling",  # the name in a token
+    "pythonic",  # a list of Python calls without a mark
+    "smollm3-code",  # in a code block behind prose
+    "functiongemma",  # quotes of its own
+    "xml",  # tags with attributes
+    "qwen3-coder",  # tags that end a thought
+    "glm4.5",  # pairs of tags
+    "hy3",  # the same between marks that no other form has
+    "dsml",  # tags of tokens
+    "kimi-k3",  # opened and closed tokens
+    "minimax-m3",  # nested tags
+    "muse",  # tags to a recipient
+    "step3",  # a thought that the prompt opens
+)
+"""A format of each kind. That every row is read wherever its reply is split is tested in test_cases.py."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from calls.replies import ANSWER, REPLIES, Row
+from calls.replies import ANSWER, KINDS, REPLIES, Row
 from rkllm_chat.backends import open_backend
 from rkllm_chat.backends.scripted import ScriptedBackend
 from rkllm_chat.backends.shared.stop_sequences import Ending, StopDetector
@@ -31,26 +31,6 @@ from rkllm_chat.storage.session_files import SessionDirectory, SessionLog
 from rkllm_chat.storage.session_records import LogEntry, Setup
 from stage import Run, collect, make_chat
 
-KINDS = (
-    "json",  # an object between marks
-    "qwen2",  # the name before the object
-    "llama3",  # without a mark
-    "functionary",  # readers of its own
-    "harmony",  # channels
-    "inkling",  # the name in a token
-    "pythonic",  # a list of Python calls without a mark
-    "smollm3-code",  # in a code block behind prose
-    "functiongemma",  # quotes of its own
-    "xml",  # tags with attributes
-    "qwen3-coder",  # tags that end a thought
-    "glm4.5",  # pairs of tags
-    "dsml",  # tags of tokens
-    "kimi-k3",  # opened and closed tokens
-    "minimax-m3",  # nested tags
-    "muse",  # tags to a recipient
-    "step3",  # a thought that the prompt opens
-)
-"""A format of each kind. That every row is read wherever its reply is split is tested in test_cases.py."""
 HARBOUR = """
 import json, sys
 

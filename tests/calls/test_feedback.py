@@ -9,6 +9,7 @@ from typing import Any, get_args
 
 import pytest
 
+from calls.replies import KINDS
 from cpu_time import limit_cpu
 from many_tools import configure
 from rkllm_chat.backends.scripted import ScriptedBackend, ScriptedReply
@@ -113,7 +114,7 @@ def test_the_model_is_told_the_fault_and_shown_its_own_call(
     assert_corrected("json", bad, code, fault, example)
 
 
-@pytest.mark.parametrize("format_name", FORMATS)
+@pytest.mark.parametrize("format_name", KINDS)
 def test_the_example_is_written_in_the_form_that_the_model_is_asked_for(format_name: str) -> None:
     assert_corrected(
         format_name, call_text("depth", metres="3"), "missing_argument", '"at"', {"at": "...", "metres": 3}

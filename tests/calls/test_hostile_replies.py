@@ -12,11 +12,11 @@ SIZE = 125_000
 MOST_CPU_S = 1.25
 """It takes below a quarter of a second; work that looks back over the reply takes minutes."""
 OPENERS = {
-    (wrapper.bodies[0].__qualname__, wrapper.is_open): opener
+    (wrapper.bodies[0].__qualname__, "" if wrapper.is_open else opener): opener
     for call_format in select_formats()
     for opener, wrapper in call_format.openers.items()
 }
-"""One for each kind of body."""
+"""One for each kind of body, and those with a reader of their own, which knows its end."""
 HOSTILE = (
     "[TOOL_CALL]{",
     '<tool_call name="a">',
@@ -34,14 +34,9 @@ HOSTILE = (
     "<function=a><parameter=b>x</function>",
     *OPENERS.values(),
 )
-OTHERS = dict.fromkeys(
-    opener for call_format in select_formats() for opener in call_format.openers if opener not in HOSTILE
-)
 
 
-@pytest.mark.parametrize(
-    "piece", [*dict.fromkeys(HOSTILE), *(pytest.param(piece, marks=pytest.mark.slow) for piece in OTHERS)]
-)
+@pytest.mark.parametrize("piece", dict.fromkeys(HOSTILE))
 def test_hostile_markers_are_scanned_in_linear_time(piece: str) -> None:
     with limit_cpu(MOST_CPU_S):
         scan(piece * (SIZE // len(piece)), 64)

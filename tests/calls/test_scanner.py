@@ -11,6 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from calls.replies import KINDS
 from fuzzing import examples
 from rkllm_chat.calls.formats import (
     COMMON_FORMATS,
@@ -332,7 +333,7 @@ class CountingReader(Reader):
 DONE = object()
 
 
-@pytest.mark.parametrize("format_name", FORMATS)
+@pytest.mark.parametrize("format_name", KINDS)
 def test_each_character_of_a_long_call_is_read_a_bounded_number_of_times(format_name: str) -> None:
     row = FORMATS[format_name]
     for value in ('"', (row.closers or ("</parameter>",))[0][:-1], "`"):
@@ -351,7 +352,7 @@ def test_each_character_of_a_long_call_is_read_a_bounded_number_of_times(format_
             assert reader.retained <= 16 * len(body)
 
 
-@pytest.mark.parametrize("format_name", FORMATS)
+@pytest.mark.parametrize("format_name", KINDS)
 def test_a_long_argument_in_small_chunks_is_read_unchanged(format_name: str) -> None:
     row, text = FORMATS[format_name], " ".join(f"word{number}" for number in range(3200))
     reply = row.render_call("f", {"a": text})

@@ -5,6 +5,7 @@ llguidance itself reads them.
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterable
 from random import Random
 from typing import Any
 
@@ -13,6 +14,7 @@ from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
+from calls.grammar import ASKED, KINDS
 from calls.grammar.matcher import Matcher
 from calls.grammar.schemas import Schema, tool_schemas, values
 from rkllm_chat.calls.arguments import validate_arguments
@@ -30,14 +32,15 @@ pytestmark = pytest.mark.timeout(180)
 FEW = settings(
     max_examples=12, deadline=None, derandomize=True, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
 )
-ASKED = {"xml", *(family.preferred_format for family in FAMILIES.values())}
-FORMS = [
-    format_name if format_name in ASKED else pytest.param(format_name, marks=pytest.mark.slow)
-    for format_name in sorted(GRAMMARS)
-]
-TAGGED_FORMS = [
-    format_name for format_name in sorted(GRAMMARS) if isinstance(GRAMMARS[format_name].arguments, ArgumentTags)
-]
+
+
+def mark(format_names: Iterable[str], fast: Container[str]) -> list[Any]:
+    """The names as parameters; all but some are those of slow tests."""
+    return [name if name in fast else pytest.param(name, marks=pytest.mark.slow) for name in format_names]
+
+
+FORMS = mark(KINDS, ASKED)
+TAGGED_FORMS = [name for name in KINDS if isinstance(GRAMMARS[name].arguments, ArgumentTags)]
 
 
 @pytest.fixture(scope="module")
@@ -91,17 +94,7 @@ def test_every_valid_call_that_is_shown_is_accepted(format_name: str, matcher: M
     assert matcher.read(grammar.rules, written) == written + "$"
 
 
-@pytest.mark.parametrize(
-    "format_name",
-    [
-        "json",
-        *(
-            pytest.param(format_name, marks=pytest.mark.slow)
-            for format_name in sorted(GRAMMARS)
-            if format_name != "json"
-        ),
-    ],
-)
+@pytest.mark.parametrize("format_name", mark(KINDS, ["json"]))
 @FEW
 @given(schema=tool_schemas(), seed=st.integers(0, 10**6))
 def test_every_accepted_text_is_a_valid_call(format_name: str, matcher: Matcher, schema: Schema, seed: int) -> None:
@@ -175,7 +168,7 @@ def test_a_grammar_accepts_the_values_of_its_schema(
     assert [value for value in rejected if is_taken(value)] == []
 
 
-@pytest.mark.parametrize("format_name", FORMS)
+@pytest.mark.parametrize("format_name", mark(sorted(GRAMMARS), ASKED))
 def test_a_grammar_accepts_the_names_that_the_model_is_shown(format_name: str, matcher: Matcher) -> None:
     tools = [Tool("get", server="a"), Tool("get", server="b"), Tool("get_time", server="b")]
     grammar = build_call_grammar(tools, format_name)
