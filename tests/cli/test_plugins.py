@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from stage import PROGRAM, Screen
+from stage import PROGRAM, Screen, Script
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "plugin"
 Use = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -200,6 +200,6 @@ def test_an_engine_is_a_function_or_says_itself_what_it_lacks(use: Use, tmp_path
     assert "is no function and has no open" in use("-p", "x", "--backend", "none", *NO_SERVERS, code=3).stderr
 
 
-def test_without_plugins_the_list_is_empty(use: Use) -> None:
+def test_without_plugins_the_list_is_empty(use: Use, script: Script) -> None:
     assert use("plugins").stdout == "Nothing was found.\n"
-    assert "plugin" not in use("doctor", code=None).stdout
+    assert "plugin" not in use("doctor", "--model", script("Hello.")).stdout

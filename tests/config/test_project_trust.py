@@ -126,7 +126,7 @@ def test_errors_of_commands_say_how_a_server_is_accepted(stranger: Path, program
     assert error["details"]["accept"] == "rkllm-chat mcp trust harbour"
     done = program("-p", "tide?", "--model", script("I do not know."), *HARBOUR)
     assert "rkllm-chat mcp trust harbour" in done.stderr
-    findings = json.loads(program("doctor", "--json").stdout)["result"]["lines"]
+    findings = json.loads(program("doctor", "--json", "--model", "replies.json").stdout)["result"]["lines"]
     [finding] = [finding for finding in findings if finding["name"] == "server harbour"]
     assert (finding["state"], finding["value"]) == ("warn", error["message"])
     tool = [sys.executable, "-m", "rkllm_chat.cli.mcp_tool", "harbour__get_tide"]

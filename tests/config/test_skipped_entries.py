@@ -235,7 +235,7 @@ def test_a_folders_file_that_is_meant_for_something_else_stops_nothing(
     program("trust", "--yes", "good")
     called = json.loads(program("call-tool", "good.echo", "--args", '{"text": "x"}').stdout)
     assert called["ok"] and [note.rpartition(" Try")[0] for note in called["notices"]] == notes
-    assert "warn  server" in program("doctor", code=None).stdout
+    assert "warn  server" in program("doctor", "--model", "replies.json", code=None).stdout
     named = program("list-servers", "--config", "mcp.json", code=1)
     assert (
         'no "mcpServers" object' in json.loads(named.stdout)["error"]["message"]

@@ -17,7 +17,7 @@ from rkllm_chat.config.servers import SandboxMode, ServerConfig
 from rkllm_chat.mcp_client.process.start import SANDBOX_VARIABLE
 from rkllm_chat.mcp_client.toolbox import Toolbox
 from shell import Shell
-from stage import Screen
+from stage import Screen, Script
 
 from .enclosed import PROBE, SECRET, Stage, find_python
 from .probe import session
@@ -204,20 +204,22 @@ def test_the_chat_says_once_that_there_is_no_sandbox(
     ],
 )
 def test_the_doctor_reports_missing_bubblewrap_where_it_is_wanted(
-    sandbox: str, path: str, state: str, program: Callable[..., Any], environment: dict[str, str], folder: Path
-) -> None:
+    sandbox: str, path: str, state: str,
+    program: Callable[..., Any], script: Script, environment: dict[str, str], folder: Path,
+) -> None:  # fmt: skip
     entry = {"command": sys.executable, "args": [str(PROBE)], "sandbox": sandbox}
     (folder / "mcp.json").write_text(json.dumps({"mcpServers": {"probe": entry}}), encoding="utf-8")
     environment |= {SANDBOX_VARIABLE: "auto", "PATH": path or os.environ["PATH"]}
-    told = json.loads(program("doctor", "--json", code=1 if state == "wrong" else 0).stdout)
+    options = ("--json", "--model", script("Hello."))  # else doctor loads the model that ships
+    told = json.loads(program("doctor", *options, code=1 if state == "wrong" else 0).stdout)
     found = [line["state"] for line in told["result"]["lines"] if line["name"] == "sandbox"]
     assert found == ([state] if state else [])
 
 
 def test_the_doctor_of_a_fresh_machine_names_the_sandbox_that_is_missing(
-    program: Callable[..., Any], environment: dict[str, str]
+    program: Callable[..., Any], script: Script, environment: dict[str, str]
 ) -> None:
     environment |= {SANDBOX_VARIABLE: "auto", "PATH": "/nonexistent"}
-    told = json.loads(program("doctor", "--json").stdout)
+    told = json.loads(program("doctor", "--json", "--model", script("Hello.")).stdout)
     (line,) = [line for line in told["result"]["lines"] if line["name"] == "sandbox"]
     assert (line["state"], line["advice"]) == ("ok", "sudo apt install bubblewrap")
