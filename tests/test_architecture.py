@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from mcp_client.chaos_http import open_site
+from mcp_client.chaos_sse import open_event_site
 from stage import Run
 
 ROOT = Path(__file__).parents[1]
@@ -228,13 +230,18 @@ def test_a_tool_call_imports_only_allowed_modules(
 
 
 @pytest.mark.parametrize("command", [CHAT, ("mcp", "trust", "other", "--yes")], ids=["chat", "trust"])
+@pytest.mark.parametrize("transport", ["stdio", "http", "sse"])
 def test_servers_are_opened_without_the_sdk(
-    command: tuple[str, ...], script: Callable[..., str], folder: Path, environment: dict[str, str]
+    transport: str, command: tuple[str, ...], script: Callable[..., str], folder: Path, environment: dict[str, str]
 ) -> None:
-    """It takes half of the processor time until the first prompt; logins and HTTP need it."""
+    """It takes half of the processor time until the first prompt; only logins need it."""
     (folder / "server.py").write_text(SERVER, encoding="utf-8")
-    entry = {"command": sys.executable, "args": ["server.py"]}
-    (folder / "mcp.json").write_text(json.dumps({"mcpServers": {"other": entry}}), encoding="utf-8")
     script("Hello.")
-    imported = list_imported("-m", "rkllm_chat", *command, cwd=folder, environment=environment)
-    assert "rkllm_chat.mcp_client.client" in imported and not {"mcp", "mcp_types", "httpx2"} & imported
+    with open_event_site("ok") if transport == "sse" else open_site("ok") as site:
+        at_url = {"url": site.url, "type": transport}
+        entry = {"command": sys.executable, "args": ["server.py"]} if transport == "stdio" else at_url
+        (folder / "mcp.json").write_text(json.dumps({"mcpServers": {"other": entry}}), encoding="utf-8")
+        imported = list_imported("-m", "rkllm_chat", *command, cwd=folder, environment=environment)
+        assert bool(site.requests) == (transport != "stdio")
+    needed = set() if transport == "stdio" else {"httpx2"}
+    assert "rkllm_chat.mcp_client.client" in imported and {"mcp", "mcp_types", "httpx2"} & imported == needed

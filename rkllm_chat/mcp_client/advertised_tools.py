@@ -19,6 +19,7 @@ from ..core.skills import Skill
 from .error_messages import summarize_error
 from .handlers import ChangeKind
 from .protocol.faults import find_tool_fault, is_for_model
+from .protocol.http_headers import ARGUMENT_KEY, find_argument_headers
 from .protocol.limits import LIST_TIMEOUT_S, MAX_TOOLS
 
 if TYPE_CHECKING:
@@ -208,13 +209,12 @@ def _note_headers(client: Client, entry: Mapping[str, Any]) -> str:
 
     That is so since MCP 2026-07-28 (transports), for every client and whatever the transport.
     """
-    if not client.is_stateless or "x-mcp-header" not in str(entry["inputSchema"]):
+    if not client.is_stateless or ARGUMENT_KEY not in str(entry["inputSchema"]):
         return ""
-    from mcp.shared.inbound import find_invalid_x_mcp_header, x_mcp_header_map
-
-    if find_invalid_x_mcp_header(entry["inputSchema"]):
+    named = find_argument_headers(entry["inputSchema"])
+    if named is None:
         return "malformed"
-    client.header_arguments[entry["name"]] = x_mcp_header_map(entry["inputSchema"])
+    client.header_arguments[entry["name"]] = named
     return ""
 
 

@@ -10,15 +10,11 @@ from typing import TYPE_CHECKING
 from ..core.errors import ChatError, ConnectError, ProtocolError, TimeLimitError
 from ..core.sanitize import shorten_line
 from .process.end_hints import explain_end
-from .protocol.faults import UNUSABLE, SessionLostError, hint_for_status, make_answer_error, quote_stderr
-from .protocol.http_answer import SESSION_LOST
+from .protocol.faults import UNUSABLE, hint_for_status, make_answer_error, quote_stderr
 from .transports.driver import AnswerError, ConnectionEndedError
 
 if TYPE_CHECKING:
     from .transports.base import Transport
-
-LOGIN_REFUSED = "rkllm_chat: login refused"
-"""The `data` of an error response that stands for the error of the login, see `transports/http_client.py`."""
 
 
 def translate_call_error(name: str, error: BaseException, limit_s: float, transport: Transport | None) -> ChatError:
@@ -30,11 +26,9 @@ def translate_call_error(name: str, error: BaseException, limit_s: float, transp
         limit_s: The deadline that applied, for the message.
         transport: The transport, which knows more; None for a server in this process.
     """
-    leaf = _find_login_error(first_leaf(error), transport)
+    leaf = first_leaf(error)
     if isinstance(leaf, ChatError):
         return leaf
-    if isinstance(leaf, AnswerError) and leaf.data == SESSION_LOST:
-        return SessionLostError(f'Server "{name}" has lost the session.', server=name)
     if isinstance(leaf, TimeoutError):
         text = f'Server "{name}" did not answer within {limit_s:g} s.'
         return TimeLimitError(text, "Raise its timeout_s.", server=name, phase="call")
@@ -50,7 +44,7 @@ def translate_call_error(name: str, error: BaseException, limit_s: float, transp
 
 def translate_start_error(name: str, error: BaseException, limit_s: float, transport: Transport | None) -> ChatError:
     """Return the error of a server that could not be opened; arguments as for `translate_call_error`."""
-    leaf = _find_login_error(first_leaf(error), transport)
+    leaf = first_leaf(error)
     if isinstance(leaf, ChatError):
         return leaf
     stderr = _quote_stderr(transport)
@@ -62,13 +56,6 @@ def translate_start_error(name: str, error: BaseException, limit_s: float, trans
         return _make_ended_error(text, name, transport)
     text = f'Server "{name}" cannot be opened{describe_problem(transport)}: {summarize_error(leaf, transport)}.{stderr}'
     return ConnectError(text, _status_hint(transport), server=name)
-
-
-def _find_login_error(error: BaseException, transport: Transport | None) -> BaseException:
-    """Return the login's own error if it failed the request, else `error`."""
-    login = transport.login if transport else None
-    is_refusal = isinstance(error, AnswerError) and error.data == LOGIN_REFUSED
-    return login.error if login and login.error and is_refusal else error
 
 
 def _describe_exit(transport: Transport | None) -> str:

@@ -25,6 +25,7 @@ from ..core.errors import ChatError, ConnectError
 from ..core.skills import Skill
 from ..core.thread_end import run_to_end
 from .advertised_tools import AdvertisedTools, ToolListing, ToolListRefresher
+from .auth.login_files import has_stored_login
 from .call_log import log_fault, log_start, log_stop
 from .client import Client
 from .error_messages import summarize_error, translate_call_error, translate_start_error
@@ -477,11 +478,19 @@ class ServerLifecycle:
         """Return a new transport. Called in threads, where modules that import each other fail at the same time."""
         with _importing:
             self.transport = make_transport(self.config, self.log_file, self._source)
-            self.transport.login = self.login if self.config.url else None
+            if self.config.url:
+                has_login = "login" in self.__dict__ or has_stored_login(self.login_folder, self.config)
+                self.transport.login = self.login if has_login else None
+                self.transport.load_login = self._load_login
         self.transport.roots = tuple(map(str, self.handlers.find_roots(self.config)))
         self.transport.secrets, self.transport.deadlines = self.handlers.secrets, self.deadlines
         self.on_transport(self.transport)
         return self.transport
+
+    def _load_login(self) -> Login:
+        """Return the login. Called in threads, as `_open_transport`."""
+        with _importing:
+            return self.login
 
     def _make_client(self, driver: Driver) -> Client:
         requests = ServerRequests(

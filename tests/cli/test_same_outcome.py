@@ -211,7 +211,7 @@ def test_a_large_picture_reaches_the_output_folder_up_to_the_limit(transport: st
         for words, code in ((["chaos__act"], 0), (["--max-result", "4", "chaos__act"], refusal)):
             done = run_forked([*tool, *words], env=shell.environment, cwd=shell.folder, timeout=30, encoding="utf-8")
             assert done.returncode == code, done.stderr
-        said = {"websocket": "more than 4 MB", "sse": "exceed"}.get(transport, "limit 4 MB")
+        said = "more than 4 MB" if transport == "websocket" else "limit 4 MB"
         assert said in done.stderr
         assert said in shell.error("call-tool", "chaos.act", "--max-result", "4")["message"]
         assert shell.error("call-tool", "chaos.act", "--max-result", "0")["type"] == "UsageError"

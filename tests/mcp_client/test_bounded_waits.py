@@ -36,16 +36,17 @@ ENDED_OTHERWISE = {
         Toolbox._query_each Toolbox.apply_config Toolbox.forget_login Toolbox.log_in Toolbox.restart
         WebSocketTransport._connect run_uninterrupted""",
     "Closing the server cancels it: it is meant to last as long as the connection.": """
-        Client.listen InProcessTransport._read InProcessTransport._run HttpTransport._forward HttpTransport._post_all
-        HttpTransport._run_http HttpTransport._run_sse HttpTransport._take_unsent HttpTransport._cancel_on_close
+        Client.listen InProcessTransport._read InProcessTransport._run HttpTransport._listen HttpTransport._post_all
+        HttpTransport._read_own_stream HttpTransport._run_http HttpTransport._run_sse HttpTransport._take_unsent
         ServerLifecycle._serve ServerLifecycle._stop_when_idle Subscriptions._listen_once
         Subscriptions._listen_until_changed Subscriptions.listen ToolListRefresher._refresh
         UnixSocketTransport._read WebSocketTransport._read WebSocketTransport._write sleep_or_wait_forever
         wait_until_idle wait_until_silent""",
-    "The timeouts of the HTTP client, and a number of bytes.": """
-        AnswerEvents.__aiter__ AnswerEvents.aclose DecodedBody.__aiter__ DecodedBody.aclose DecodedBody.parse_events
-        DecodedBody.read_all HttpTransport._post ServerHttpClient._bound_body ServerHttpClient._send_checked
-        ServerHttpClient._send_with_token ServerHttpClient.send check_new_connection""",
+    "The timeouts of the HTTP client and a number of bytes, or the end of the request, which closes its response.": """
+        HttpTransport._post HttpTransport._post_to HttpTransport._read_events
+        HttpTransport._read_stream HttpTransport._resume ServerHttpClient.__aenter__
+        ServerHttpClient.__aexit__ ServerHttpClient._send_once ServerHttpClient._send_with_token
+        ServerHttpClient.open check_new_connection read_body read_events""",
     "A person answers, within a turn that can be stopped or within login_s.": """
         Client._answer Driver._reply ServerRequests._ask Login._ask Login._ask_to_agree Login._run_flow
         Login._read_pasted_redirects Login._log_in Login._refresh Login._renew Login._send LoopbackReceiver._read

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fuzzing import examples
 from rkllm_chat.mcp_client.protocol.event_stream import EventParser
-from rkllm_chat.mcp_client.protocol.framing import TAIL_BYTES, TOO_DEEP, LineSplitter, parse_values, prune_deep_lists
+from rkllm_chat.mcp_client.protocol.framing import TAIL_BYTES, TOO_DEEP, LineSplitter, parse_values
 from rkllm_chat.mcp_client.protocol.limits import MAX_DEPTH, MAX_MESSAGE_BYTES, MB
 
 
@@ -24,7 +24,6 @@ def test_a_tool_that_is_nested_too_deeply_is_marked_and_the_others_are_read(dept
     message = f'{{"jsonrpc": "2.0", "id": 1, "result": {{"tools": {tools}}}}}'
     (value,) = parse_values(message)
     assert value["result"]["tools"] == [{"name": "deep", "inputSchema": TOO_DEEP}, good]
-    assert json.loads(prune_deep_lists(message.encode())) == value
     for result in (f'{{"tools": {tools}, "_meta": {deep}}}', f"[{deep}]", f'"x", "more": {deep}'):
         with pytest.raises(ValueError, match="too deeply"):
             parse_values(f'{{"jsonrpc": "2.0", "id": 1, "result": {result}}}')

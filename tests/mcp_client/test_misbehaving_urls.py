@@ -19,7 +19,7 @@ from rkllm_chat.config.settings import ServerConfig
 from rkllm_chat.core.errors import ChatError
 from rkllm_chat.core.messages import ToolResult
 from rkllm_chat.mcp_client.direct.open_server import open_server
-from rkllm_chat.mcp_client.transports.http_client import MAX_STREAMS
+from rkllm_chat.mcp_client.transports.http import MAX_STREAMS
 
 from .chaos_http import open_site
 from .chaos_sse import open_event_site
@@ -114,8 +114,8 @@ NO_ANSWER = {
     "call-no-gzip": "not valid gzip",
     "call-br": "encoding br",
     "call-deep": "too deep",
-    "call-large-event": "byte limit",
-    **dict.fromkeys(("call-large-error", "call-event-bomb"), "too large"),
+    "call-large-error": "(HTTP 503 ",
+    "call-event-bomb": "too large",
     **dict.fromkeys(("call-no-http", "call-empty", "call-short"), ""),
     **dict.fromkeys(("call-bad-chunk", "call-cut", "call-no-event"), ""),
 }

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
-import hashlib
 import logging
 import os
 import stat
@@ -15,7 +14,6 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from mcp.shared.auth import OAuthClientInformationFull, OAuthMetadata, OAuthToken, ProtectedResourceMetadata
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -24,6 +22,7 @@ from ...config.settings import ServerConfig
 from ...core.errors import AuthError
 from ...core.file_writes import replace_in_folder
 from ...core.private_files import ensure_private, make_folder, open_folder
+from .login_files import login_file_name
 
 _LOCK_S = 30.0
 _LOCK_POLL_S = 0.05
@@ -112,7 +111,7 @@ class CredentialFile:
     """
 
     def __init__(self, folder: Path | None, server: ServerConfig) -> None:
-        self._folder, self._name = folder, _file_name(server)
+        self._folder, self._name = folder, login_file_name(server)
         self._memory: StoredLogin | None = StoredLogin() if folder is None else None
         self.damaged_path = ""
 
@@ -230,13 +229,3 @@ class CredentialFile:
                     text = f"Another program has held {self.path}.lock for {_LOCK_S:g} s."
                     raise AuthError(text, "Check whether another chat with the same server hangs.") from None
             await asyncio.sleep(_LOCK_POLL_S)
-
-
-def _file_name(server: ServerConfig) -> str:
-    """Return the file name of a login; URL, client and grant identify it."""
-    whole = "\n".join((server.url, server.oauth.grant, server.oauth.client_id))
-    host = "".join(
-        character if character.isalnum() or character in ".-" else "_"
-        for character in urlsplit(server.url).hostname or ""
-    )
-    return f"{host[:64]}-{hashlib.sha256(whole.encode()).hexdigest()[:16]}.json"

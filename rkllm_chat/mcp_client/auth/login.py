@@ -38,7 +38,7 @@ from ..transports.addresses import (
     redact_url,
     resolve_url,
 )
-from ..transports.http_body import DecodedBody, UnreadableBodyError, copy_response
+from ..transports.http_body import UnreadableBodyError, copy_response, read_body
 from ..transports.tls import get_tls_context
 from .credentials import CredentialFile, StoredLogin
 from .loopback_redirect import LoopbackReceiver, Redirect, parse_redirect
@@ -93,19 +93,22 @@ class Login:
         self._lock = asyncio.Lock()
         self._has_header = "authorization" in {name.lower() for name in server.headers}
 
-    async def send(self, request: httpx2.Request, send: SendRequest, may_ask: bool = True) -> httpx2.Response:
+    async def send(
+        self, request: httpx2.Request, send: SendRequest, may_ask: bool = True, refusal: httpx2.Response | None = None
+    ) -> httpx2.Response:
         """Send a request, logging in first if required.
 
         Args:
             request: The request; it receives the token.
             send: Sends it once.
             may_ask: Whether the user may be asked to log in; otherwise tokens are only renewed.
+            refusal: How the server has answered the request without a token; None if it was not sent yet.
 
         Raises:
             AuthError: The login failed, or the server still refuses the request.
         """
         try:
-            response = await self._send(request, send, may_ask)
+            response = await self._send(request, send, may_ask, refusal)
             if may_ask and _wants_login(response):
                 raise AuthError(*self._explain_refusal(response), server=self._server.name)
         except ChatError as error:
@@ -113,9 +116,11 @@ class Login:
             raise
         return response
 
-    async def _send(self, request: httpx2.Request, send: SendRequest, may_ask: bool) -> httpx2.Response:
-        sent = await self._authorize(request)
-        response = await send(request)
+    async def _send(
+        self, request: httpx2.Request, send: SendRequest, may_ask: bool, refusal: httpx2.Response | None
+    ) -> httpx2.Response:
+        sent = "" if refusal else await self._authorize(request)
+        response = refusal or await send(request)
         for attempt in (self._renew, self._log_in) if may_ask else (self._renew,):
             if self._has_header or not _wants_login(response):
                 break
@@ -338,7 +343,7 @@ class Login:
                 ) as client:
                     response = await client.send(request, stream=True, follow_redirects=False)
                     try:
-                        return copy_response(response, content=await DecodedBody(response).read_all())
+                        return copy_response(response, bytes(await read_body(response)))
                     finally:
                         await response.aclose()
         except (httpx2.HTTPError, UnreadableBodyError, TimeoutError) as error:

@@ -29,10 +29,11 @@ from ...core.errors import AuthError, ChatError, ConfigError, ConnectError, Prot
 from ...core.sanitize import sanitize_line
 from ..protocol.dialog import STATELESS_VERSION
 from ..protocol.event_stream import EventParser, resume_wait_s
-from ..protocol.faults import NAME_PARAMS, SessionLostError, hint_for_status, retry_wait_s
+from ..protocol.faults import SessionLostError, hint_for_status, retry_wait_s
 from ..protocol.framing import parse_values
 from ..protocol.http_answer import adopt_error, parse_small, quote_error_body, reports_lost_session
 from ..protocol.http_body import CHUNK_BYTES, BodyDecoder
+from ..protocol.http_headers import SESSION_HEADER, make_message_headers, make_stream_headers
 from ..protocol.limits import MAX_RESULT_BYTES, ProgressDeadline
 from ..protocol.session import Session
 from ..transports.addresses import (
@@ -140,7 +141,7 @@ class HttpChannel(Channel):
     def _post(self, message: dict[str, Any], body: bytes, dialog: Dialog, phase: str) -> None:
         """Send one message and read the response, up to the answer."""
         response = self._request("POST", body, self._headers(message))
-        self._session_id = response.headers.get("mcp-session-id", "") or self._session_id
+        self._session_id = response.headers.get(SESSION_HEADER, "") or self._session_id
         if response.status >= 300:
             self._handle_status(response, message, dialog, phase)
         elif "id" not in message or "method" not in message:
@@ -167,22 +168,8 @@ class HttpChannel(Channel):
             dialog.receive(self.session.receive_value(adopt_error(value, request_id)))
 
     def _headers(self, message: dict[str, Any]) -> dict[str, str]:
-        headers = {
-            **self._server.headers,
-            "accept": "application/json, text/event-stream",
-            "accept-encoding": "identity",
-            "content-type": "application/json",
-        }
-        if self._session_id:
-            headers["mcp-session-id"] = self._session_id
-        if self._version:
-            headers["mcp-protocol-version"] = self._version
-        method = message.get("method", "")
-        if self._version == STATELESS_VERSION and method:
-            headers["mcp-method"] = method
-            if name := message["params"].get(NAME_PARAMS.get(method, "")):
-                headers["mcp-name"] = _encode_header(name)
-        return headers
+        made = make_message_headers(message, self._version, self._session_id)
+        return {**self._server.headers, **made, "accept-encoding": "identity"}
 
     def _request(self, method: str, body: bytes, headers: Mapping[str, Any]) -> HTTPResponse:
         """Send a request once; never repeated, because a broken call may have had its effect."""
@@ -293,8 +280,8 @@ class HttpChannel(Channel):
 
     def _resume(self, last_id: bytes) -> HTTPResponse | None:
         """Request the rest of a stream after an event; None if the server does not give it."""
-        headers: dict[str, Any] = {**self._headers({}), "accept": "text/event-stream", "last-event-id": last_id}
-        del headers["content-type"]
+        made = make_stream_headers(self._version, self._session_id, last_id)
+        headers: dict[str, Any] = {**self._server.headers, **made, "accept-encoding": "identity"}
         try:
             response = self._request("GET", b"", headers)
         except TimeoutError:
@@ -453,12 +440,3 @@ def _is_readable(connection: socket.socket | TimedSocket) -> bool:
     waiting = select.poll()
     waiting.register(connection, select.POLLIN)
     return bool(waiting.poll(0))
-
-
-def _encode_header(value: str) -> str:
-    """Encode a header value; base64 if it is not plain ASCII (MCP 2026-07-28, transports)."""
-    if value.isascii() and value.isprintable() and value == value.strip() and not value.startswith("=?base64?"):
-        return value
-    from base64 import b64encode
-
-    return f"=?base64?{b64encode(value.encode()).decode()}?="

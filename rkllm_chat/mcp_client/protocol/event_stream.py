@@ -16,9 +16,7 @@ def resume_wait_s(parser: EventParser, failures: int) -> float | None:
         parser: Has read the stream.
         failures: How often in a row it could not be resumed.
     """
-    if not parser.last_id or failures >= MAX_RESUME_FAILURES:
-        return None
-    return DEFAULT_RESUME_S if parser.retry_ms is None else max(MIN_RESUME_S, parser.retry_ms / 1000)
+    return parser.retry_s if parser.last_id and failures < MAX_RESUME_FAILURES else None
 
 
 class EventParser:
@@ -27,12 +25,12 @@ class EventParser:
     Attributes:
         pending_bytes: Size of the event that is not complete yet.
         last_id: The id of the last complete event that had one, where a broken stream is resumed; empty before.
-        retry_ms: How long to wait before that, as the server wishes; None if it does not say.
+        retry_s: How long to wait before that, as the server wishes or else as usual.
     """
 
     def __init__(self) -> None:
         self.last_id = self._id = b""
-        self.retry_ms: int | None = None
+        self.retry_s = DEFAULT_RESUME_S
         self._rest = bytearray()
         self._lines: list[str] = []
         self._name = self._others = b""
@@ -92,4 +90,4 @@ class EventParser:
         if field == b"id" and b"\0" not in value:
             self._id = value
         elif field == b"retry" and value.isdigit() and len(value) < _MAX_RETRY_DIGITS:
-            self.retry_ms = int(value)
+            self.retry_s = max(MIN_RESUME_S, int(value) / 1000)

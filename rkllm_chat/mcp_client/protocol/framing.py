@@ -219,22 +219,6 @@ def _cut_deep(text: str) -> str:
     return "".join([*pieces, text[start:]])
 
 
-def prune_deep_lists(content: bytes) -> bytes:
-    """Return a JSON message, with the deep members of the entries of a list replaced as by `parse_values`."""
-    if content.count(b"[") + content.count(b"{") <= MAX_DEPTH:
-        return content
-    try:
-        check_depth(json.loads(content))
-    except (RecursionError, ValueError) as error:
-        if isinstance(error, json.JSONDecodeError):
-            return content
-        try:
-            return json.dumps(_parse_deep(content.decode("utf-8", errors="replace"))[0]).encode()
-        except ValueError:
-            return content
-    return content
-
-
 def _is_unterminated_string(text: str, start: int) -> bool:
     """Tell whether a JSON string starts here and does not end."""
     return text.startswith('"', start) and not _STRING.match(text, start)

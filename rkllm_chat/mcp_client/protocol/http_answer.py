@@ -6,8 +6,6 @@ import json
 import re
 from typing import Any
 
-SESSION_LOST = "rkllm_chat: session lost"
-"""The `data` of an error response to a request that the server did not process, having forgotten the session."""
 _SESSION_STATUSES = (400, 404, 410)
 _SESSION_CODES = (-32001, -32600, -32000)
 """Codes with which servers report an unknown session: their own, "Invalid Request", or a server error."""

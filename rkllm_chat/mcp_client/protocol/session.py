@@ -184,6 +184,30 @@ class Session:
         self._deliver_response({"jsonrpc": "2.0", "id": request_id, "error": error})
         return self._take_events()
 
+    def is_pending(self, request_id: RequestId) -> bool:
+        """Whether a request has no answer yet."""
+        return request_id in self._pending
+
+    def is_suspect(self, request_id: RequestId) -> bool:
+        """Whether a request had a response that is unusable, and waits for a better one."""
+        return request_id in self._suspects
+
+    def suspect(self, request_id: RequestId, reason: str) -> list[Event]:
+        """Process an unusable response that can only be that to a request."""
+        if request_id in self._pending:
+            self._suspect(request_id, make_unusable(reason))
+        return self._take_events()
+
+    def conclude(self, request_id: RequestId, reason: str) -> list[Event]:
+        """Process the end of all that can answer a request: without an answer it has failed.
+
+        The reason is what was wrong with a response, if there was one, or else `reason`.
+        """
+        if request_id in self._pending:
+            self._suspect(request_id, make_unusable(reason))
+            self._fail(request_id)
+        return self._take_events()
+
     def _take_events(self) -> list[Event]:
         events, self._events = self._events, []
         return events

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from types import TracebackType
@@ -41,7 +41,8 @@ class Transport(AbstractAsyncContextManager[Driver], ABC):
         problem: Problem of the last HTTP response ("HTTP 401 Unauthorized"), or "".
         status: The status of that response; 0 if there was none.
         challenge: The WWW-Authenticate header of that response, or "".
-        login: The OAuth login, used by HTTP transports.
+        login: The OAuth login, used by HTTP transports; None while there is no token and no server has asked for one.
+        load_login: Makes it. Takes a second, and is called in a thread; None if there is no login.
         sandbox: The sandbox of the process, set by transports that start one.
         roots: Folders that the process may read.
         max_bytes: Limit of a message from the server.
@@ -61,6 +62,7 @@ class Transport(AbstractAsyncContextManager[Driver], ABC):
         self.status = 0
         self.challenge = ""
         self.login: Login | None = None
+        self.load_login: Callable[[], Login] | None = None
         self.sandbox: Sandbox | None = None
         self.roots: tuple[str, ...] = ()
         self.max_bytes = MAX_MESSAGE_BYTES
@@ -128,9 +130,6 @@ class Transport(AbstractAsyncContextManager[Driver], ABC):
     def note_broken(self, reason: str) -> None:
         """End the connection, for a reason as words that follow "it"."""
         self._end(reason)
-
-    def note_rejected(self) -> None:
-        """Do nothing; a POST was rejected as by a server that does not support this transport."""
 
     def _end(self, reason: str) -> None:
         """Mark the connection as ended; the first reason counts."""

@@ -154,6 +154,13 @@ class Driver:
         error = make_unusable(reason) if code == UNUSABLE_CODE else {"code": code, "message": reason}
         self.deliver(self.session.fail(request_id, error))
 
+    def fail_with(self, request_id: RequestId, error: Exception) -> None:
+        """Raise an error of this program where a request waits for its answer."""
+        answer = self._waiting.get(request_id)
+        if answer and not answer.done():
+            answer.set_exception(error)
+        self.fail_request(request_id, "It was not sent, or not answered.")
+
     def deliver(self, events: Iterable[Event]) -> None:
         """Pass events of the session on to those who wait for them."""
         for message, method in events:
