@@ -15,7 +15,7 @@ from rkllm_chat.cli import chat_options
 from rkllm_chat.cli.commands import COMMANDS, RENAMED, make_parser
 from rkllm_chat.cli.json_commands.options import OPTIONS, describe_options
 from rkllm_chat.cli.mcp_tool.options import NAMES
-from rkllm_chat.core.command_line import Parser, get_options, get_subparsers
+from rkllm_chat.core.command_line import Parser, get_options, get_positionals, get_subparsers
 from rkllm_chat.mcp_servers import BUNDLED
 from rkllm_chat.tui.slash_commands.registry import COMMANDS as SLASH_COMMANDS
 
@@ -70,6 +70,18 @@ def test_a_user_meets_no_more_than_this() -> None:
         "slash commands": len({command.names[0] for command in SLASH_COMMANDS.values()} - EVERYWHERE),
     }
     assert found == MOST, "lower the number where there are fewer; more needs a reason"
+
+
+def test_every_command_and_every_word_of_it_has_a_help_text() -> None:
+    """A line of `--help` that only names an option tells nobody what it does."""
+    silent = [
+        f"{name} {action.metavar or action.option_strings or action.dest}"
+        for name, parser in list_parsers()
+        for action in [*get_options(parser).values(), *get_positionals(parser)]
+        if not (get_subparsers(parser) if action.nargs == argparse.PARSER else action.help)
+    ]
+    silent += [name for name, parser in list_parsers() if not parser.description and name not in ("chat", "mcp-tool")]
+    assert silent == []
 
 
 def test_the_lists_are_those_of_the_program() -> None:

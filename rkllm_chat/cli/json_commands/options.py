@@ -60,6 +60,13 @@ OPTIONS: dict[str, tuple[str, str]] = {
     "--version": ("", "show the version"),
     "--help": ("", "show this help"),
 }
+_POSITIONALS = {
+    "SERVER.TOOL": "the tool of a configured server; SERVER__TOOL and SERVER/TOOL name it too",
+    "KEY=VALUE|KEY:=JSON ...": "an argument of the tool, as a text that its schema converts, or as JSON",
+    "URI": "the URI of the resource",
+    "SERVER.PROMPT": "the prompt of a configured server",
+    "DEST": "a new or empty folder (default: this one)",
+}
 _REPEATED = ("--header", "--env")
 _EXCLUSIVE = (_TARGETS, ("--json", "--json-file", "--json-stdin"))
 _REQUIRED = {"--header": "--url", "--env": "--stdio"}
@@ -120,6 +127,11 @@ def _take_positionals(words: list[str], options: Options) -> None:
     options.pairs = words
 
 
+def is_shown(name: str) -> bool:
+    """Return whether an option is one for users; a former one still works and is in no help."""
+    return name not in _RENAMED
+
+
 def make_default_options(names: Iterable[str]) -> Options:
     """Return the options of an empty command line."""
     return SimpleNamespace(**{_attribute_name(name): _default_value(name) for name in names})
@@ -143,7 +155,7 @@ def take_option(word: str, words: list[str], known: Sequence[str], options: Opti
     if name not in known:
         from difflib import get_close_matches
 
-        shown = [name for name in known if name not in _RENAMED]
+        shown = [*filter(is_shown, known)]
         matches = get_close_matches(name, shown, n=1)
         hint = f"Did you mean {matches[0]}?" if matches else f"Known options: {', '.join(shown)}."
         text = f'{prefix}"{name}" is an unknown option.'
@@ -239,16 +251,15 @@ def make_parser(command: str) -> ArgumentParser:
     target, about, known = _COMMANDS[command]
     parser = ArgumentParser(prog=f"rkllm-chat {command}", description=f"{about} Prints one JSON document.")
     for number, metavar in enumerate(target.replace("] [", "]|[").split("|[") if target else ()):
-        parser.add_argument(f"target{number}", metavar=metavar.strip("[]"), nargs="?")
+        shown = metavar.strip("[]")
+        parser.add_argument(f"target{number}", metavar=shown, nargs="?", help=_POSITIONALS[shown])
     describe_options(parser, [name for name in OPTIONS if name in known])
     return parser
 
 
 def describe_options(parser: ArgumentParser, names: Iterable[str]) -> None:
     """Add options of the table to an argparse parser."""
-    for name in names:
-        if name in _RENAMED:
-            continue
+    for name in filter(is_shown, names):
         placeholder, help_text = OPTIONS[name]
         argument: dict[str, Any] = {"metavar": placeholder, "choices": _CHOICES.get(name)}
         parser.add_argument(name, help=help_text, **(argument if placeholder else {"action": "store_true"}))

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...config.files import FoundServers
-from ...config.servers import BOARD_SERVER
-from ...core.errors import ConfigError, UsageError
+from ...config.servers import BOARD_SERVER, ServerConfig
+from ...core.errors import ConfigError, ServerNotFoundError, UsageError
 from ..json_commands.commands import (
     SEPARATORS,
     explain_target,
@@ -93,9 +93,23 @@ def find_configured(options: Options, invocation: Invocation) -> FoundServers:
     return found
 
 
+def is_tool_name(word: str) -> bool:
+    """Return whether a word names a server and its tool, rather than a server alone."""
+    return any(mark in word for mark in SEPARATORS)
+
+
+def find_only_server(name: str, found: FoundServers) -> ServerConfig:
+    """Return the server whose help is asked for. Raises UsageError, or ConfigError if its entry cannot be used."""
+    try:
+        return found.get(name)
+    except ServerNotFoundError:
+        split_tool_name(name, found)
+        raise
+
+
 def split_tool_name(target: str, found: FoundServers) -> tuple[str, str]:
     """Split a SERVER__TOOL word into server and tool. Raises UsageError."""
-    if not any(mark in target for mark in SEPARATORS):
+    if not is_tool_name(target):
         hint = f"Write SERVER__TOOL; mcp-tool --help lists them.{explain_target(target, found, '__')}"
         raise UsageError(
             f'"{target}" does not name a server and its tool.', hint, got=target, available=list(found.servers)

@@ -119,7 +119,7 @@ def _placeholder(variant: Variant) -> str:
 
 
 def _describe_argument(node: Node, required: bool) -> str:
-    """Describe an argument: the server's description, then the constraints of its schema."""
+    """Describe an argument: the server's description, then the constraints of its schema; without both, its type."""
     merged, variants = node.merged(), node.variants()
     constraints = ["required"] if required else []
     if node.choices() and "CHOICE" in _flag_usage(("x",), node):
@@ -136,7 +136,7 @@ def _describe_argument(node: Node, required: bool) -> str:
         constraints.append(f"default {json.dumps(merged['default'], ensure_ascii=False)}")
     description = sanitize_line(str(merged.get("description") or merged.get("title") or ""))
     notes = f"({sanitize_line(', '.join(dict.fromkeys(constraints)))})" if constraints else ""
-    return " ".join(filter(None, (description, notes)))
+    return " ".join(filter(None, (description, notes))) or sanitize_line(describe_type(node))
 
 
 def _has_plain_value(variant: Variant, keyword: str) -> bool:

@@ -15,8 +15,8 @@ from ...mcp_client.direct.open_server import ServerSession, open_server
 from ..json_commands.ask_servers import ServerAnswer, ask_servers
 from ..json_commands.commands import select_server_to_start
 from ..json_commands.invocation import Invocation, block_signals
-from ..json_commands.options import OPTIONS
-from .call_tool import find_configured
+from ..json_commands.options import OPTIONS, is_shown
+from .call_tool import find_configured, find_only_server
 from .options import NAMES, Options
 
 _USAGE = """\
@@ -24,8 +24,8 @@ Usage: mcp-tool [OPTIONS] SERVER__TOOL [FLAGS]
 
 Call one tool of a configured MCP server; SERVER.TOOL and SERVER/TOOL name it too. Words before the tool's name are
 options of mcp-tool, words after it are flags of the tool. Most options also work after the tool's name, unless the tool
-has an argument of that name. mcp-tool SERVER__TOOL --help shows the flags of a tool; mcp-tool completion bash|zsh|fish
-prints a completion script.
+has an argument of that name. mcp-tool SERVER --help lists the tools of one server, mcp-tool SERVER__TOOL --help shows
+the flags of a tool; mcp-tool completion bash|zsh|fish prints a completion script.
 
 Options:"""
 _EXIT_CODES = """\
@@ -33,11 +33,16 @@ Exit codes: 0 ok, 1 the tool failed, 2 usage or arguments, 3 configuration, 4 au
 6 protocol, unknown server or tool, 7 timeout, 8 internal, 130 interrupted, 143 terminated."""
 
 
-def list_all_tools(options: Options, invocation: Invocation) -> str:
-    """Return the list of all tools.
+def list_all_tools(options: Options, invocation: Invocation, only: str = "") -> str:
+    """Return the list of the tools of all servers, or of one.
+
+    Args:
+        options: The parsed options.
+        invocation: The state of this run.
+        only: Name of a server; "" for all.
 
     Raises:
-        UsageError: No tool is named and `--help` is not given.
+        UsageError: No tool is named and `--help` is not given, or no server has the name.
         ConfigError: No server is configured, and a document is requested.
     """
     found = None
@@ -52,6 +57,9 @@ def list_all_tools(options: Options, invocation: Invocation) -> str:
     if not options.help:
         raise UsageError("No tool is named.", "mcp-tool --help lists the tools.")
 
+    if only:
+        only = find_only_server(only, found).name
+
     def open_session(server: ServerConfig) -> ServerSession:
         with block_signals():
             invocation.other_sessions.append(opened := open_server(server))
@@ -60,7 +68,7 @@ def list_all_tools(options: Options, invocation: Invocation) -> str:
     def select(name: str) -> ServerConfig:
         return select_server_to_start(found, name, options, invocation)
 
-    answers = ask_servers(found.servers, select, open_session)
+    answers = ask_servers([only] if only else found.servers, select, open_session)
     invocation.listed_servers += [(found.get(answer.name), answer.tools) for answer in answers if answer.error is None]
     reasons = {answer.name: str(invocation.hide_secrets(str(answer.error), answer.name)) for answer in answers}
     return _show_all(answers, reasons, options)
@@ -98,5 +106,5 @@ def _show_usage() -> str:
     """Return the usage text and the options."""
     from .help_pages import format_columns
 
-    rows = [(f"{name} {OPTIONS[name][0]}".rstrip(), OPTIONS[name][1]) for name in NAMES]
+    rows = [(f"{name} {OPTIONS[name][0]}".rstrip(), OPTIONS[name][1]) for name in filter(is_shown, NAMES)]
     return "\n".join([_USAGE, *format_columns(rows)])

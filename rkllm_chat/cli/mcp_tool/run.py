@@ -72,8 +72,14 @@ def _execute(words: Sequence[str], options: Options, invocation: Invocation) -> 
 
             return complete_words(remaining[1:], options), 0
         if remaining:
-            from .call_tool import call_tool
+            from .call_tool import call_tool, is_tool_name
 
+            names = [word for word in remaining if word not in ("-h", "--help")]
+            if len(names) == 1 and (options.help or names != remaining) and not is_tool_name(names[0]):
+                from .list_tools import list_all_tools
+
+                options.help = True
+                return list_all_tools(options, invocation, names[0]), 0
             return call_tool(remaining[0], remaining[1:], options, invocation), 0
         from .list_tools import list_all_tools
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from contextlib import ExitStack
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -84,16 +86,16 @@ Paints.
 Flags:
   --colour red|green|blue   which (required)
   --coats INTEGER           (at least 1, at most 9, default 2)
-  --dry, --no-dry
+  --dry, --no-dry           true or false
   --walls TEXT ...          (at least 1 entries)
-  --at JSON
-    --at.x INTEGER
-    --at.y NUMBER
-    --at.label TEXT
-  --mix NAME=VALUE ...
+  --at JSON                 an object
+    --at.x INTEGER          a whole number
+    --at.y NUMBER           a number
+    --at.label TEXT         text
+  --mix NAME=VALUE ...      an object
   --till TEXT               (or null)
-  '--odd name' TEXT
-  --json TEXT
+  '--odd name' TEXT         text
+  --json TEXT               text
 """
 
 
@@ -118,6 +120,18 @@ def test_a_tool_has_a_page_with_description_flags_example_and_schema(stage: Stag
     assert "--json is a flag of the tool" in page
     assert json.loads(page.partition("Schema:\n")[2]) == schema
     assert stage.run("box__paint", "--help").stdout == page
+
+
+@pytest.mark.parametrize("page", [(), ("box",), ("box__paint",)], ids=["program", "server", "tool"])
+def test_every_option_and_flag_of_a_page_has_a_text(page: tuple[str, ...], stage: Stage) -> None:
+    schema = object_of(
+        bare={}, some=TEXT, all=object_of(x=NUMBER, y=BOOLEAN), till=any_of(TEXT, NULL), more=list_of(POINT)
+    )
+    stage.add("box", [{"name": "paint", "inputSchema": schema}])
+    lines = stage.run(*page, "--help").stdout.splitlines()
+    listed = [(line, after) for line, after in pairwise(lines) if re.match(r" +--", line)]
+    assert listed
+    assert [line for line, after in listed if "  " not in line.strip() and not after.startswith(" " * 28)] == []
 
 
 def test_a_tool_with_an_argument_called_help_has_its_page_by_the_option_before_it(stage: Stage) -> None:
