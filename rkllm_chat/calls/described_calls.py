@@ -52,6 +52,13 @@ _APOLOGY = re.compile(
     r"|申し訳|すみません|ごめん|残念|很?抱歉|对不起|對不起|很遗憾|很遺憾)",
     re.IGNORECASE,
 )
+_LACK = re.compile(
+    r"\baccess(?:ing)?(?: to)? (?:any |an? |the |your )?(?P<en>[\w -]{3,40}?)"
+    r"(?= (?:that|which|or|and|to|in|on)\b|[.,;:\n]|$)"
+    r"|(?P<ja>\w+?)(?:へ|に(?:直接)?)の?アクセス|(?:访问|存取)(?P<zh>\w{2,8})",
+    re.IGNORECASE,
+)
+"""What a reply says that it has no access to."""
 _APOLOGY_LENGTH = 24
 """Characters of a reply in which an apology has begun."""
 _CODE_ANSWER = re.compile(r"```|\A\s*(?:SELECT|INSERT|UPDATE|DELETE|curl|cat)\b")
@@ -163,6 +170,11 @@ def find_named_tools(reply: str, shown: Mapping[str, Tool]) -> list[Tool]:
 def is_refusal(reply: str) -> bool:
     """Return whether a reply says that the model cannot, or shows code in place of what it would give."""
     return bool(_REFUSAL.search(reply) or _CODE_ANSWER.search(reply))
+
+
+def find_lack(reply: str) -> str:
+    """Return what a refusal says that the model lacks: "a database" of "I would need to access a database"."""
+    return " ".join(match[match.lastgroup or 0] for match in _LACK.finditer(reply)) if is_refusal(reply) else ""
 
 
 def is_apology(reply: str) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from ..backends import find_engine_of
 from ..backends.base import PromptRenderer, PromptReplacer, ThinkingSwitch
-from ..calls.described_calls import find_named_tools, find_refused_tools, is_refusal
+from ..calls.described_calls import find_lack, find_named_tools, find_refused_tools, is_refusal
 from ..calls.formats import FORMATS
 from ..calls.grammar import CallGrammar, NoCalls, build_call_grammar, forbid_calls, require_call
 from ..calls.model_families import make_scanner
@@ -36,7 +36,7 @@ from .builtin_tools import DESCRIBE_TOOL, MORE_TOOL, ResultPager, ToolboxWithLoc
 from .conversation import Conversation
 from .result_budget import ResultBudget, make_result_budget
 from .tool_selection import find_signatures, select_catalogue, select_tool_lines, select_tool_signatures
-from .value_rules import may_write
+from .value_rules import list_names, may_write, takes_query
 
 _MAX_LIKELY = 3
 """How many likely tools a model may be made to call that names none."""
@@ -73,7 +73,9 @@ def build_prompt(
     call_format, catalogue, asks_answer = chat.call_format, select_catalogue(chat), form == "answer"
     if chat.backend.native_tools:
         return compose_native_prompt(shown, words, system, call_format, catalogue, kinds, asks_answer, answer_words)
-    return compose_prompt(shown, (), words, system, call_format, catalogue, kinds, asks_answer, answer_words)
+    # else the answer was asked for in a prompt of its own, and the question is in the conversation once
+    repeats = _loses_conversation(chat)
+    return compose_prompt(shown, (), words, system, call_format, catalogue, kinds, asks_answer, answer_words, repeats)
 
 
 def load_answer_words(chat: Conversation, question: str) -> Words:
@@ -84,13 +86,21 @@ def load_answer_words(chat: Conversation, question: str) -> Words:
     return chat.profile.load_words(detect_text_language(question) or chat.words.code)
 
 
-def find_meant_tools(chat: Conversation, reply: str) -> tuple[list[Tool], bool]:
+def find_meant_tools(chat: Conversation, reply: str, rejected: Collection[str] = ()) -> tuple[list[Tool], bool]:
     """Return the tools of which a reply should be a call, and whether it names them.
 
     Where it names none, they only read: those that take a value of the question, or the one that the question asks for
     as its words say. None if the engine can neither be forced nor asked.
+
+    Args:
+        chat: The conversation.
+        reply: What the reply says.
+        rejected: The names that its calls have, which were void: it is another tool, as the words of the question say.
     """
     question, shown = chat.history[find_last_turn(chat.history)].text, shown_names(chat.toolbox.tools)
+    if rejected:
+        meant = _find_tools_instead(chat, question, [tool for name, tool in shown.items() if name not in rejected])
+        return (meant, False) if _can_force(chat) or _name_tools(chat, meant) else ([], False)
     meant = named = find_named_tools(reply, shown)
     if not named:
         is_forced = chat.profile.forces_calls
@@ -98,7 +108,7 @@ def find_meant_tools(chat: Conversation, reply: str) -> tuple[list[Tool], bool]:
         sure = find_sure_tool(index, question, counts) if is_forced else None
         meant = find_refused_tools(reply, question, shown, is_forced) or ([sure] if sure else [])
         if is_forced and not meant and is_refusal(reply):
-            meant = rank_tools(index, question, counts)[:_MAX_LIKELY]
+            meant = rank_tools(index, f"{question}\n{find_lack(reply)}", counts)[:_MAX_LIKELY]
         meant = [tool for tool in meant if not may_write(tool)]
         # an address is one of the web sooner than a server's resource, which the program's own tool reads
         meant = [tool for tool in meant if tool.server] or meant
@@ -106,16 +116,31 @@ def find_meant_tools(chat: Conversation, reply: str) -> tuple[list[Tool], bool]:
     return (meant, bool(named)) if is_possible else ([], False)
 
 
-def find_tools_for_rest(chat: Conversation) -> list[Tool]:
-    """Return the tools that may look up what a question names and nobody has looked up.
+def _find_tools_instead(chat: Conversation, question: str, others: Sequence[Tool]) -> list[Tool]:
+    """Return the tools that a first call should have been of, where that was measured.
 
-    All where a grammar holds the call; an engine that can only be asked is asked for a likely one.
+    They are for what the question speaks of, and can look up what it names; a database takes a query without names.
     """
-    if _can_force(chat):
-        return [*chat.toolbox.tools]
-    question, index = chat.history[find_last_turn(chat.history)].text, ToolIndex(chat.toolbox.tools)
-    likely = rank_tools(index, question, chat.tool_usage.counts)[:_MAX_LIKELY]
-    return likely if _name_tools(chat, likely) else []
+    if not chat.profile.forces_calls:
+        return []
+    likely = rank_tools(ToolIndex(others), question, chat.tool_usage.counts)[:_MAX_LIKELY]
+    has_names = bool(list_names(question))
+    return [tool for tool in likely if tool.server and (has_names or takes_query(tool))]
+
+
+def list_tools_for_rest(chat: Conversation) -> list[list[Tool]]:
+    """Return the tools that may look up what a question names and nobody has looked up, in the order to try them.
+
+    All where a grammar holds the call, then likely ones that the turn has not called, since a model repeats its last
+    call; an engine that can only be asked is asked for a likely one.
+    """
+    turn, tools = chat.history[find_last_turn(chat.history) :], chat.toolbox.tools
+    likely = rank_tools(ToolIndex(tools), turn[0].text, chat.tool_usage.counts)
+    if not _can_force(chat):
+        return [likely[:_MAX_LIKELY]] if _name_tools(chat, likely[:_MAX_LIKELY]) else []
+    called = {(message.result.server, message.result.tool) for message in turn if message.result}
+    others = [tool for tool in likely if (tool.server, tool.name) not in called][:_MAX_LIKELY]
+    return [[*tools], others]
 
 
 def _can_force(chat: Conversation) -> bool:
@@ -142,11 +167,14 @@ def list_answer_forms(chat: Conversation) -> list[PromptForm]:
     next turn evaluate everything again (on the NPU 491 of 495 tokens, measured; behind a growing prompt 17). Without a
     result it comes first there too: as long as the prompt lists tools, the model announces or refuses again.
     """
-    backend, turn = chat.backend, chat.history[find_last_turn(chat.history) :]
+    turn = chat.history[find_last_turn(chat.history) :]
     has_results = any(message.result and message.result.server for message in turn)
-    loses_conversation = isinstance(backend, PromptReplacer) and backend.loses_conversation
-    is_flat_first = chat.profile.answers_flat and not (has_results and loses_conversation)
+    is_flat_first = chat.profile.answers_flat and not (has_results and _loses_conversation(chat))
     return ["flat", "answer"] if is_flat_first else ["answer", "flat"]
+
+
+def _loses_conversation(chat: Conversation) -> bool:
+    return isinstance(chat.backend, PromptReplacer) and chat.backend.loses_conversation
 
 
 def count_tokens(chat: Conversation) -> int:

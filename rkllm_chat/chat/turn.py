@@ -38,8 +38,8 @@ from .context import (
     count_tokens,
     estimate_question_tokens,
     find_meant_tools,
-    find_tools_for_rest,
     list_answer_forms,
+    list_tools_for_rest,
     make_reply_scanner,
     may_begin_in_thought,
     thinking_off,
@@ -51,8 +51,10 @@ from .program_answers import ask_for_values, choose_last_result, describe_change
 from .reply_requests import ReplyRequests
 from .reply_stream import ReplyStream
 from .tool_calls import ReplyCalls, TurnState
-from .value_rules import ValueRules
+from .value_rules import ValueRules, list_names
 
+_MIN_ECHO_LENGTH = 12
+"""Characters from which on an answer that ends the request repeats it."""
 _Outcome = Literal["continue", "answer"] | Reason
 """How a turn continues after a round: with another one, with an answer without calls, or not."""
 
@@ -144,14 +146,16 @@ class Turn:
         reply = ReplyStream(make_reply_scanner(chat), calls.add, may_begin_in_thought(chat))
         kind: ReplyKind = ""
         announced: CallFound | None = None
+        void: Sequence[CallFound | CallUnreadable] = ()
         try:
             try:
                 await self._requests.send(reply, "chat", self._report_changes(emit))
                 if await self._is_void(reply, calls, emit):
                     # in the place of its calls, of which none has started: they are neither run nor answered
+                    void = calls.found
                     kind, calls = "discarded", ReplyCalls(chat, self._state, starts_early=False)
-                if not calls.found and (not kind or self._rules.find_left_over()):
-                    announced = await self._call_announced(reply, calls, emit)
+                if not calls.found and (not kind or void or self._rules.find_left_over()):
+                    announced = await self._call_announced(reply, calls, void, emit)
                 if not (calls.found or kind) and await self._refuses(reply, emit):
                     kind = "discarded"
             finally:  # not before a user has answered: what a call replaces is no answer if the program is killed
@@ -187,8 +191,10 @@ class Turn:
             await emit(discarded)
         return bool(discarded)
 
-    async def _call_announced(self, reply: ReplyStream, calls: ReplyCalls, emit: Emit) -> CallFound | None:
-        """Return the call that a reply without calls describes or announces, instead of taking it for an answer.
+    async def _call_announced(
+        self, reply: ReplyStream, calls: ReplyCalls, void: Sequence[CallFound | CallUnreadable], emit: Emit
+    ) -> CallFound | None:
+        """Return the call that a reply describes or announces, or should have in the place of its void ones.
 
         Later turns see the call and not the sentence: a model goes on as its conversation shows. Where no call has all
         of its values from the conversation, the user is asked, or told.
@@ -196,11 +202,17 @@ class Turn:
         chat, described = self._chat, [event.call for event in reply.described]
         is_first = not any(message.role == "tool" for message in chat.history[find_last_turn(chat.history) :])
         accepted = await calls.offer(described, must_ask=False) if is_first else None
-        meant, is_named = find_meant_tools(chat, reply.shown_text) if is_first and not accepted else ([], False)
+        rejected = [found.call.name for found in void if isinstance(found, CallFound)]
+        may_mean = is_first and not accepted and (rejected or not void)
+        meant, is_named = find_meant_tools(chat, reply.shown_text, rejected) if may_mean else ([], False)
+        names = list_names(chat.history[find_last_turn(chat.history)].text) if void else []
+        attempts = [meant]
         if left_over := self._rules.find_left_over():
-            meant = find_tools_for_rest(chat)
-        if meant and (call := await self._requests.force_call(meant, emit)):
-            accepted = await calls.offer([call], must_ask=False, by_question=is_first and not is_named, names=left_over)
+            attempts, names = list_tools_for_rest(chat), left_over
+        for tools in attempts:
+            if accepted or not (tools and (call := await self._requests.force_call(tools, emit))):
+                continue
+            accepted = await calls.offer([call], must_ask=False, by_question=is_first and not is_named, names=names)
             if is_named and not (accepted or described):
                 await emit(CallDescribed(call))
         accepted = accepted or await calls.offer(described, must_ask=True)
@@ -253,7 +265,7 @@ class Turn:
             with thinking_off(chat, self._requests.usages[-1].is_cut):
                 try:
                     await self._requests.send(reply, form, partial(_emit_unless_call, self._report_changes(emit)))
-                    is_echo = reply.has_text and asked.endswith(reply.shown_text.strip())
+                    is_echo = _repeats_end(reply.shown_text.strip(), asked)
                 finally:
                     self._requests.keep(reply, "forced" if reply.has_text and not is_echo else "discarded")
             if is_echo:
@@ -277,6 +289,11 @@ class Turn:
             await emit(Text(self._unrun or EMPTY_REPLY))
             await emit(Notice(chat.words("chat.gave_up")))
         return self._requests.usages[-1].end_reason if self._requests.usages[-1].is_cut else "steps"
+
+
+def _repeats_end(answer: str, asked: str) -> bool:
+    """Return whether an answer only repeats the end of what was asked; "yes or no" may end in the answer."""
+    return len(answer) >= _MIN_ECHO_LENGTH and asked.endswith(answer)
 
 
 async def _emit_unless_call(emit: Emit, event: Event) -> None:

@@ -28,7 +28,7 @@ from ..prompt.compose import is_correction
 from ..prompt.tool_ranking import CAMEL_CASE, CJK_RUN, STOP_WORDS, extract_terms
 from .conversation import Conversation
 
-__all__ = ["REASONS", "ValueRules", "drop_placeholders", "may_write"]
+__all__ = ["REASONS", "ValueRules", "drop_placeholders", "list_names", "may_write", "takes_query"]
 
 REASONS: Mapping[str, str] = {
     "invented": "behind a result, or asked about the user: a value stands nowhere",
@@ -69,6 +69,10 @@ _PLACEHOLDER = re.compile(
     re.IGNORECASE,
 )
 """What models write into an argument that is not given."""
+_FILE = re.compile(r"(?:[^\s/\\]*[/\\])*([^\s/\\]*\w\.[A-Za-z]\w{0,4})")
+_SELECT = re.compile(r"\s*SELECT\b.+\bFROM\b", re.IGNORECASE | re.DOTALL)
+"""A query that reads: the user says what it looks for, and need not know tables and columns."""
+_LITERAL = re.compile(r"'([^']+)'|\b(\d+(?:\.\d+)?)\b")
 _NAME = re.compile(r"[^\W\d_]+(?:[\s/.-][^\W\d_]+)*")
 _CODE = re.compile(r"[A-Z]{2,5}|[A-Z][A-Za-z_]+(?:/[A-Z][A-Za-z_]+)+|.{1,3}")
 """A code, an abbreviation, or a time zone: the translation of a name in the question."""
@@ -162,7 +166,8 @@ class ValueRules:
         """Return the required arguments from nowhere of a call that may change something: the user is asked."""
         if not (self.hold_for(tool) and may_write(tool)):
             return []
-        return _list_missing(tool, arguments, self._evidence.known)
+        evidence = self._evidence
+        return _list_missing(tool, arguments, evidence.known, evidence.question)
 
     def list_made_up(self, tool: Tool, arguments: Mapping[str, Any]) -> tuple[str, ...]:
         """Return the arguments from nowhere of a call; who is asked about it is told. A name may be a translation."""
@@ -172,7 +177,7 @@ class ValueRules:
         may_translate = CJK_RUN.search(evidence.question.text) is not None
         return tuple(
             name
-            for name in _list_unsupported(tool, arguments, evidence.known)
+            for name in _list_unsupported(tool, arguments, evidence.known, evidence.question)
             if not (may_translate and _NAME.fullmatch(str(arguments[name])))
         )
 
@@ -201,8 +206,12 @@ class ValueRules:
         if names and (self.find_forbidden(tool, arguments) or not _look_up(arguments, names)):
             return False
         if not arguments:
-            return not may_write(tool) and _normalize(tool.name) not in evidence.question.text
-        return not _list_unsupported(tool, arguments, evidence.question if by_question else evidence.known)
+            is_spoken_of = not by_question or _shares_term(tool.name, evidence.question)
+            return not may_write(tool) and is_spoken_of and _normalize(tool.name) not in evidence.question.text
+        if by_question and may_write(tool) and any(map(_is_composed, _leaves(arguments))):
+            return False
+        source = evidence.question if by_question else evidence.known
+        return not _list_unsupported(tool, arguments, source, evidence.question)
 
     @property
     def _evidence(self) -> _Evidence:
@@ -213,6 +222,17 @@ def may_write(tool: Tool) -> bool:
     """Return whether a call may change something, as far as server and name say; nothing is allowed because of it."""
     first = next(iter(_WORD.findall(CAMEL_CASE.sub(" ", tool.name))), "").casefold()
     return not (tool.read_only or first in _READING_VERBS.split())
+
+
+def takes_query(tool: Tool) -> bool:
+    """Return whether a tool takes an SQL query that reads."""
+    return not may_write(tool) and "SELECT" in f"{tool.description} {properties_of(tool.schema)}"
+
+
+def list_names(question: str) -> list[str]:
+    """Return what a question names: numbers, names, files."""
+    names = (next(filter(None, match.groups()), match[0]) for match in _NAMED.finditer(question))
+    return [name for name in names if not _is_katakana_word(name)]
 
 
 def drop_placeholders(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -251,14 +271,18 @@ class _Source:
         return frozenset(found | {number + 12 for number in found if number < 12} | {number / 100 for number in found})
 
     def has(self, value: object) -> bool:
-        """Return whether a value stands in the text: itself, or half of its words."""
+        """Return whether a value stands in the text: itself, or half of its words; the name of a file as it is."""
         if value is None or isinstance(value, bool):
             return True
         if isinstance(value, int | float):
             return float(value) in self._numbers
         text = _normalize(str(value))
+        if (file := _FILE.fullmatch(text.strip())) and file[1] not in self.text:
+            return False
+        if _SELECT.match(text):
+            return all(self.has(next(filter(None, literal))) for literal in _LITERAL.findall(text))
         words = _WORD.findall(text)
-        if not words or len(words) >= _MIN_COMPOSED_WORDS:
+        if not words or _is_composed(text):
             return True
         if not any(word.isalpha() for word in words):
             return all(self._has_number(number, _CLOCK.search(text) is not None) for number in _NUMBER.findall(text))
@@ -353,8 +377,7 @@ class _Evidence:
         refused = (str(value) for result in self.refused for value in _leaves(result.arguments))
         called = (f"{result.tool}\n{result.text}" for result in self.results)
         told = _Source("\n".join([self.used.text, *refused, *called]))
-        names = (next(filter(None, match.groups()), match[0]) for match in _NAMED.finditer(self.question.original))
-        return [name for name in names if not (told.has(name) or _is_katakana_word(name))]
+        return [name for name in list_names(self.question.original) if not told.has(name)]
 
     @cached_property
     def used(self) -> _Source:
@@ -416,20 +439,47 @@ def _look_up(arguments: Mapping[str, Any], names: Sequence[str]) -> bool:
     return any(map(written.has, names))
 
 
-def _list_unsupported(tool: Tool, arguments: Mapping[str, Any], known: _Source) -> list[str]:
-    """Return the arguments with a value that stands nowhere; choices that the schema lists and its defaults do."""
+def _list_unsupported(
+    tool: Tool, arguments: Mapping[str, Any], known: _Source, question: _Source | None = None
+) -> list[str]:
+    """Return the arguments with a value that stands nowhere; choices that the schema lists and its defaults do.
+
+    Args:
+        tool: The tool.
+        arguments: The arguments of the call.
+        known: Where values may stand.
+        question: What the fields of an object may say in words of their own; None if they may not.
+    """
     declared = properties_of(tool.schema)
     return [
         name
         for name, value in arguments.items()
-        if any(not _is_listed(leaf, declared.get(name)) and not known.has(leaf) for leaf in _leaves(value))
+        if (
+            unknown := [
+                leaf for leaf in _leaves(value) if not (_is_listed(leaf, declared.get(name)) or known.has(leaf))
+            ]
+        )
+        and not (question and _says_in_fields(value, unknown, question))
     ]
 
 
-def _list_missing(tool: Tool, arguments: Mapping[str, Any], known: _Source) -> list[str]:
+def _says_in_fields(value: Any, unknown: Sequence[Any], question: _Source) -> bool:
+    """Return whether an object says what the question does, half of it in the question's words, and no number else.
+
+    The fields of a server ask for words of its own: {"name": "Mia", "type": "person", "facts": ["lives in Graz"]}.
+    """
+    leaves = list(_leaves(value))
+    has_fields = isinstance(value, Mapping) or (isinstance(value, list) and any(isinstance(v, Mapping) for v in value))
+    is_half_said = sum(map(question.has, leaves)) >= _MIN_SUPPORTED * len(leaves)
+    return has_fields and is_half_said and not any(map(str.isdigit, "".join(map(str, unknown))))
+
+
+def _list_missing(
+    tool: Tool, arguments: Mapping[str, Any], known: _Source, question: _Source | None = None
+) -> list[str]:
     """Return the required arguments of a call with a value that stands nowhere: nobody said what they are."""
     required = required_of(tool.schema)
-    return [name for name in _list_unsupported(tool, arguments, known) if name in required]
+    return [name for name in _list_unsupported(tool, arguments, known, question) if name in required]
 
 
 def _find_reason(tool: Tool, arguments: Mapping[str, Any], evidence: _Evidence, is_strict: bool = False) -> str:
@@ -486,14 +536,15 @@ def _is_made_up(tool: Tool, arguments: Mapping[str, Any], evidence: _Evidence, i
 
     "What is my name?" looked up "John Doe": the user speaks of themselves in a conversation that has gone on, the
     question has no word of the tool's name, and no part of a required value stands anywhere. In Japanese and Chinese
-    such a value may be a translation. A placeholder asks for nothing. What may change something is asked about instead.
+    such a value may be a translation. A placeholder asks for nothing, unless the question speaks of the tool. What
+    may change something is asked about instead.
     """
     required = [name for name in required_of(tool.schema) if name in arguments]
     values = [value for name in required for value in _leaves(arguments[name])]
     if not values or may_write(tool) or any(map(evidence.known.has, values)):
         return False
-    if all(map(_is_placeholder, values)):
-        return True
+    if all(map(_is_placeholder, values)):  # the error of a server that is spoken of says what there is
+        return not (_is_understood(evidence.question) and _is_spoken_of(tool, {}, evidence))
     is_about_user = evidence.has_earlier_turns and not _FIRST_PERSON.isdisjoint(evidence.question.words)
     is_foreign = bool(CJK_RUN.search(evidence.question.text))
     if is_foreign or any(map(evidence.known.has_part, values)) or not (is_about_user or is_strict):
@@ -535,6 +586,10 @@ def _asks_for(tool: Tool, question: _Source) -> bool:
 
 def _shares_term(name: str, question: _Source) -> bool:
     return not {*extract_terms(name.replace("_", " "))}.isdisjoint(extract_terms(question.text))
+
+
+def _is_composed(value: object) -> bool:
+    return len(_WORD.findall(str(value))) >= _MIN_COMPOSED_WORDS
 
 
 def _is_placeholder(value: object) -> bool:

@@ -22,6 +22,8 @@ from .tool_catalogue import Catalogue, make_catalogue
 from .untrusted_text import fence_untrusted, neutralize, neutralize_line
 
 NO_MEDIA = frozenset[MediaKind]()
+_MAX_REPEATED_LENGTH = 500
+"""Maximum length of a question that is asked again behind its results, in characters."""
 WordsFor = Callable[[str], Words]
 """Maps a question to sentences in its language."""
 
@@ -36,6 +38,7 @@ def compose_prompt(
     media_kinds: frozenset[MediaKind] = NO_MEDIA,
     asks_answer: bool = False,
     answer_words: WordsFor | None = None,
+    repeats_question: bool = False,
 ) -> list[Message]:
     """Build the messages to send, with the roles system, user and assistant, which every model family supports.
 
@@ -51,18 +54,22 @@ def compose_prompt(
         media_kinds: Kinds of media that the model understands; placeholders stand for the others.
         asks_answer: Ask for the answer behind the last results; there are no calls any more.
         answer_words: Maps a question to the sentences that ask for its answer; those of `words` by default.
+        repeats_question: Ask for an answer with the question, where the sentences have a form for that.
     """
     words = words or language.load()
     call_format = FORMATS[tool_format]
     catalogue = catalogue or make_catalogue(tools, words, call_format, 0, lambda _: 0)
     composed: list[Message] = []
-    asking = words
+    asking, question, completed = words, "", 0
     for messages, is_last_word in _split_runs(history, asks_answer):
         if messages[0].role == "tool":
-            asked = asking if is_last_word else None
+            completed += _count_completed(messages)
+            asked = _request_answer(messages, asking, question, completed) if is_last_word else ""
             composed.append(_tool_turn(messages, words, call_format, words.code, media_kinds, asked))
         else:
-            asking = _choose_answer_words(messages, answer_words) or asking
+            if asked := _find_question(messages):
+                question, completed = asked if repeats_question else "", 0
+                asking = answer_words(asked) if answer_words else asking
             composed += [add_signatures(show_media(message, media_kinds), words) for message in messages]
     return [Message("system", _system_text(catalogue, words, system, call_format)), *_join_neighbours(composed)]
 
@@ -85,10 +92,13 @@ def _split_runs(history: Iterable[Message], asks_answer: bool) -> Iterator[tuple
         yield run, following[0].reply_kind == "forced" if following else asks_answer
 
 
-def _choose_answer_words(messages: Sequence[Message], answer_words: WordsFor | None) -> Words | None:
-    """Return the sentences in the language of the last question of these messages; None if it has none of its own."""
-    question = next((message.text for message in reversed(messages) if message.role == "user"), "")
-    return answer_words(question) if answer_words and question else None
+def _find_question(messages: Sequence[Message]) -> str:
+    """Return the last question of these messages; "" if there is none."""
+    return next((message.text for message in reversed(messages) if message.role == "user"), "")
+
+
+def _count_completed(messages: Iterable[Message]) -> int:
+    return sum(message.result is not None and message.result.status == "completed" for message in messages)
 
 
 def compose_flat_prompt(
@@ -98,9 +108,10 @@ def compose_flat_prompt(
     media_kinds: frozenset[MediaKind] = NO_MEDIA,
     earlier: Sequence[Message] = (),
 ) -> list[Message]:
-    """Build a prompt without tools and calls: the question and the results of a turn, in one user message.
+    """Build a prompt without tools and calls: the results of a turn and the question, in one user message.
 
-    If the turn has no completed result, what was said before comes first, and without any result the question stands
+    Where that was measured, the question is the last: before its results, models half forgot it, or obeyed a result. If
+    the turn has no completed result, what was said before comes first, and without any result the question stands
     alone: what a chat without tools would send.
 
     Args:
@@ -110,14 +121,24 @@ def compose_flat_prompt(
         media_kinds: Kinds of media that the model understands.
         earlier: The messages before the turn.
     """
-    shown = [show_media(message, media_kinds) for message in turn if message.role == "user"]
+    asked = [show_media(message, media_kinds) for message in turn if message.role == "user"]
     results = [message for message in turn if message.result and _is_of_tool(message.result)]
-    shown += [render_result_message(message, words, media_kinds, is_flat=True) for message in results]
-    if results:
-        shown.append(Message("user", _request_answer(results, words)))
-    has_answer = any(message.result and message.result.status == "completed" for message in results)
+    told = [render_result_message(message, words, media_kinds, is_flat=True) for message in results]
+    completed = _count_completed(results)
+    has_answer = completed > 0
+    if asked and has_answer and words("prompt.answer_question", results=completed, question=""):
+        shown = [*told, _ask_behind_results(join_messages(asked, "\n\n"), completed, words)]
+    else:
+        shown = [*asked, *told, *([Message("user", _request_answer(results, words))] if results else [])]
     said = [] if has_answer else [show_media(message, media_kinds) for message in _select_said(earlier)]
     return [Message("system", system or words("prompt.system")), *said, join_messages(shown, "\n\n")]
+
+
+def _ask_behind_results(question: Message, results: int, words: Words) -> Message:
+    """Return a question in the sentence that asks for its answer from results."""
+    text = words("prompt.answer_question", results=results, question=question.text)
+    start = text.rfind(question.text)
+    return replace(question, text=text, media=_shift(question.media, start))
 
 
 def _is_of_tool(result: ToolResult) -> bool:
@@ -210,7 +231,8 @@ def compose_native_prompt(
     head = Message("system", _system_text(catalogue or Catalogue(), words, system, call_format))
     composed, asking = [head], words
     for messages, is_last_word in _split_runs(history, asks_answer):
-        asking = _choose_answer_words(messages, answer_words) or asking
+        if answer_words and (question := _find_question(messages)):
+            asking = answer_words(question)
         if composed[-1].role == "tool" and messages[0].role == "user":  # services reject that order
             composed.append(Message("assistant", EMPTY_REPLY))
         for message in messages:
@@ -231,30 +253,37 @@ def _tool_turn(
     call_format: Format,
     _language: str,
     media_kinds: frozenset[MediaKind],
-    asking: Words | None,
+    asked: str,
 ) -> Message:
     """Join the results of one reply's calls and the feedback on unreadable calls into one message.
 
-    `_language` is part of the cache key: the language of `words` may change. `asking` are the sentences that ask for
-    the answer, if it is asked for.
+    `_language` is part of the cache key: the language of `words` may change. `asked` is what asks for the answer, if it
+    is asked for.
     """
     parts = [render_result_message(message, words, media_kinds) for message in messages]
-    tail = [] if asking else explain_next_page(messages, words, call_format)
-    if asking:
-        tail.append(_request_answer(messages, asking))
-    elif any(message.result for message in messages) and (invitation := words("prompt.answer")):
+    tail = [asked] if asked else explain_next_page(messages, words, call_format)
+    if not asked and any(message.result for message in messages) and (invitation := words("prompt.answer")):
         tail.append(invitation)
     return join_messages([*parts, *(Message("user", line) for line in tail)])
 
 
-def _request_answer(messages: Iterable[Message], words: Words) -> str:
+def _request_answer(messages: Iterable[Message], words: Words, question: str = "", completed: int = 0) -> str:
     """Return the sentence that asks for the answer: from results, that the tool failed, or from what the model has.
 
-    Asked for an answer in its own words behind a failed call, a model invents one (7 of 10 questions, 0.5B).
+    Where that was measured, a short question is asked again there: a small model answers what it read last. Asked for
+    an answer in its own words behind a failed call, a model invents one (7 of 10 questions, 0.5B).
+
+    Args:
+        messages: The last results.
+        words: Model-facing sentences.
+        question: What is asked; "" if it is not asked again.
+        completed: Number of completed results since the question, these included; 0 if only these are known.
     """
     statuses = {message.result.status for message in messages if message.result}
-    if "completed" in statuses:
-        return words("prompt.answer_now")
+    if completed or "completed" in statuses:
+        is_repeated = question and len(question) <= _MAX_REPEATED_LENGTH
+        asked = words("prompt.answer_question", results=completed, question=question) if is_repeated else ""
+        return asked or words("prompt.answer_now")
     return words("prompt.answer_failed" if "failed" in statuses else "prompt.wrap_up")
 
 

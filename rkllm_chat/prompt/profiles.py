@@ -43,7 +43,7 @@ class PromptProfile:
             generated as they were measured.
         sentences: Sentences that replace those of the catalogue, in which `tools_end`, a line behind the list of tools,
             `rule`, a paragraph behind the form of a call, and `call_now`, a sentence behind a question whose call was
-            only announced, are empty.
+            only announced, are empty; so is `answer_question`, which asks the question again behind its results.
     """
 
     name: str
@@ -98,6 +98,7 @@ _QWEN = {
     "answer": "",
 }
 _ANSWER_IN_ONE_SENTENCE = "Answer the question from this result in one sentence."
+_ANSWER_QUESTION = "Answer from {results:this result in one sentence|these results in a few sentences}: {question}"
 
 # A temperature of 0 is what some makers of models that think advise against; near it, calls are as good.
 _NEAR_ZERO = {"temperature": 0.1}
@@ -129,9 +130,19 @@ PROFILES: dict[str, PromptProfile] = {
             forces_calls=True,
             writes_unmarked=True,
             sentences={
-                "en": {**_QWEN, "answer_now": _ANSWER_IN_ONE_SENTENCE},
-                "ja": {**_QWEN, "answer_now": "この結果をもとに、質問に一文で答えてください。"},
-                "zh": {**_QWEN, "answer_now": "请用一句话根据这个结果回答问题。"},
+                "en": {**_QWEN, "answer_now": _ANSWER_IN_ONE_SENTENCE, "answer_question": _ANSWER_QUESTION},
+                "ja": {
+                    **_QWEN,
+                    "answer_now": "この結果をもとに、質問に一文で答えてください。",
+                    "answer_question": (
+                        "{results:この結果をもとに一文|これらの結果をもとに数文}で答えてください: {question}"
+                    ),
+                },
+                "zh": {
+                    **_QWEN,
+                    "answer_now": "请用一句话根据这个结果回答问题。",
+                    "answer_question": "请根据{results:这个结果用一句话|这些结果用几句话}回答：{question}",
+                },
             },
         ),
         # 135M: called no tool in any of 40 wordings, but answers from a result that it is given

@@ -37,6 +37,13 @@ class Office(FakeToolbox):
         "add_event": (False, "title date time", ""),
         "delete_note": (False, "title", ""),
         "get_memory": (True, "", ""),
+        "read_query": (True, "query", ""),
+        "write_file": (False, "path content", ""),
+        "create_entities": (False, "entities", ""),
+    }
+    ABOUT: Mapping[str, str] = {
+        "read_query": "Execute a SELECT query on the database",
+        "create_entities": "Remember entities in the knowledge graph",
     }
 
     def __init__(self, is_trusted: bool = False) -> None:
@@ -48,7 +55,7 @@ class Office(FakeToolbox):
         return [
             Tool(
                 name,
-                f"Does {name}.",
+                self.ABOUT.get(name, f"Does {name}."),
                 {
                     "type": "object",
                     "properties": {name: {} for name in f"{required} {optional}".split()},
@@ -101,6 +108,7 @@ def read(events: Sequence[Event]) -> Answer:
 
 NOTE, EVENTS = call_text("read_note", title="wifi"), call_text("list_events", date="2026-12-01")
 BUDGET = call_text("add_event", title="Budget review", date="2026-12-01", time="09:30")
+PLUMBER = {"name": "98.6", "entityType": "person", "observations": ["98.6"]}
 ON_THAT_DAY = "What is in my calendar on 2026-12-01?"
 
 
@@ -121,6 +129,7 @@ ON_THAT_DAY = "What is in my calendar on 2026-12-01?"
         ),
         (ON_THAT_DAY, [EVENTS, BUDGET], 1, "unasked"),
         (ON_THAT_DAY, [EVENTS, call_text("delete_note", title="Dentist")], 1, "unasked"),
+        ("Copy wifi into a new note.", [NOTE, call_text("create_entities", entities=[PLUMBER])], 1, "invented"),
         # what is asked for goes on
         ("Read the notes wifi and shopping.", [NOTE, call_text("read_note", title="shopping")], 2, ""),
         ("Read the note wifi and delete it.", [NOTE, call_text("delete_note", title="wifi")], 2, ""),
@@ -457,17 +466,80 @@ def test_an_answer_in_another_script_than_the_question_is_asked_for_once_more_wh
     chat, _ = open_office([NOTE, reply, "98.6 度。"], prompt_profile="qwen2.5")
     assert read(take_turn(chat, question)).text == (reply if is_accepted else "98.6 度。")
     if not is_accepted:
-        assert backend_of(chat).prompts[-1][-1].text.endswith("この結果をもとに、質問に一文で答えてください。")
+        assert backend_of(chat).prompts[-1][-1].text.endswith("この結果をもとに一文で答えてください: wifiを読んで。")
 
 
 def test_an_answer_that_repeats_the_request_is_none() -> None:
-    echo = "質問に一文で答えてください。"
-    for last in ("98.6 度。", echo):
+    echo = "一文で答えてください: wifiを読んで。"
+    for last in ("98.6 度。", behind := "質問に一文で答えてください。"):
         chat, _ = open_office([NOTE, NOTE, echo, last], prompt_profile="qwen2.5")
         events = take_turn(chat, "wifiを読んで。")
         assert ReplyDiscarded(reason="echo") in events
         text = read(events).text
-        assert text == last if last != echo else text.endswith("\nread_note of wifi: 98.6")
+        assert text == last if last != behind else text.endswith("\nread_note of wifi: 98.6")
+
+
+MIA = {"entities": [{"name": "Mia", "entityType": "person", "observations": ["lives in Graz"]}]}
+COUNT = {"query": "SELECT COUNT(*) FROM clients WHERE town = 'Graz'"}
+
+
+@pytest.mark.parametrize(
+    ("question", "reply", "forced", "is_made"),
+    [
+        # another tool than the one that the question does not speak of
+        ("Remember that Mia lives in Graz.", call_text("find_contact", name="Mia"), ("create_entities", MIA), True),
+        (
+            "Who in the database lives in Graz?",
+            call_text("list_folder", path="/path/to/x"),
+            ("read_query", COUNT),
+            True,
+        ),
+        ("Remember that Tom is ill.", call_text("find_contact", name="Mia"), ("create_entities", MIA), False),
+        # what the refusal says that it lacks
+        ("Which client lives in Graz?", "I would need to access a database for that.", ("read_query", COUNT), True),
+        ("Which client lives in Oslo?", "I would need to access a database for that.", ("read_query", COUNT), False),
+    ],
+)
+def test_a_first_call_of_the_wrong_tool_or_a_refusal_is_replaced_by_a_call_with_the_values_of_the_question(
+    question: str, reply: str, forced: tuple[str, Mapping[str, Any]], is_made: bool
+) -> None:
+    chat, toolbox = open_office([reply, call_text(forced[0], **forced[1]), "It is 98.6."], prompt_profile="qwen2.5")
+    answer = read(take_turn(chat, question))
+    assert toolbox.called == ([forced] if is_made else [])
+    assert forced[0] in backend_of(chat).prompts[1][-1].text
+    assert not is_made or answer.text == "It is 98.6."
+
+
+def test_a_placeholder_runs_where_the_question_speaks_of_the_tool_as_the_error_says_what_there_is() -> None:
+    placeholder, docs = call_text("list_folder", path="path/to/nowhere"), call_text("list_folder", path="docs")
+    chat, toolbox = open_office([placeholder, docs, "It has a.txt."], prompt_profile="qwen2.5")
+    assert read(take_turn(chat, "What is in the folder of docs?")).text == "It has a.txt."
+    assert [arguments["path"] for _, arguments in toolbox.called] == ["path/to/nowhere", "docs"]
+
+
+def test_a_new_file_that_the_question_names_is_left_over_although_its_words_stand_in_a_result() -> None:
+    write = call_text("write_file", path="read_note.txt", content="98.6")
+    for again in (NOTE, "It has 98.6."):
+        chat, toolbox = open_office([NOTE, again, write, "It is in read_note.txt: 98.6."])
+        take_turn(chat, "Copy the note wifi into a new file read_note.txt.")
+        assert [name for name, _ in toolbox.called] == ["read_note", "write_file"]
+
+
+def test_the_question_stands_behind_its_results_where_that_was_measured() -> None:
+    """The next turn sees the same prompt again, as far as the engine has evaluated it."""
+    todo = call_text("read_note", title="todo")
+    for loses_conversation in (True, False):
+        replies = [NOTE, todo, todo, "Both have 98.6.", "You are welcome."]
+        chat, _ = open_office(replies, prompt_profile="qwen2.5")
+        engine: Any = chat.backend
+        engine.loses_conversation = loses_conversation
+        question = "Read the notes wifi and todo."
+        assert read(take_turn(chat, question)).text == "Both have 98.6."
+        asking = backend_of(chat).prompts[-1]
+        assert asking[-1].text.endswith(f"Answer from these results in a few sentences: {question}")
+        assert asking[-1].text.count(question) == 1 and (len(asking) > 2) == loses_conversation
+        take_turn(chat, "Thanks.")
+        assert not loses_conversation or backend_of(chat).prompts[-1][: len(asking)] == asking
 
 
 def test_what_called_no_tool_is_answered_as_without_tools_where_that_was_measured() -> None:
