@@ -16,6 +16,7 @@ from shell import Shell
 
 # command line, part of the message, some of the details
 TARGET, TOOLS = "Write SERVER.NAME, or add --server NAME.", "Its tools: rkllm-chat mcp list chaos"
+KNOWN = "Known options: --server, --stdio, --header, --env, --config, --timeout, --verbose, --help."
 USAGE: list[tuple[list[str], str, dict[str, Any]]] = [
     (["list-tools"], "no server", {"available": ["chaos", "board"]}),
     (["call-tool", "--server", "chaos"], "no tool", {}),
@@ -25,6 +26,11 @@ USAGE: list[tuple[list[str], str, dict[str, Any]]] = [
     (["read-resource", "--server", "chaos"], "one resource", {}),
     (["list-tools", "--sever", "chaos"], '"--sever"', {"closest": ["--server"]}),
     (["list-servers", "--timeout", "1"], '"--timeout"', {"available": ["--config", "--help"]}),
+    (
+        ["list-tools", "--select", "text"],
+        '"--select"',
+        {"hint": f"It is an option of rkllm-chat call-tool. {KNOWN}"},
+    ),
     (["list-tools", "--server"], "--server needs a value", {"expected": "NAME|URL"}),
     (["list-tools", "--server", "a", "--server", "b"], "--server", {"got": "b"}),
     (["list-tools", "--verbose=yes", "--server", "a"], "takes no value", {"got": "--verbose=yes"}),

@@ -156,8 +156,10 @@ def take_option(word: str, words: list[str], known: Sequence[str], options: Opti
         from difflib import get_close_matches
 
         shown = [*filter(is_shown, known)]
-        matches = get_close_matches(name, shown, n=1)
+        others = [command for command, (_, _, options_of) in _COMMANDS.items() if name in options_of and is_shown(name)]
+        matches = [] if others else get_close_matches(name, shown, n=1)
         hint = f"Did you mean {matches[0]}?" if matches else f"Known options: {', '.join(shown)}."
+        hint = f"It is an option of rkllm-chat {', '.join(others)}. {hint}" if others else hint
         text = f'{prefix}"{name}" is an unknown option.'
         raise UsageError(text, hint, got=name, closest=matches, available=shown)
     if has_value and not OPTIONS[name][0]:
