@@ -36,7 +36,7 @@ from ..core.errors import ChatError, UsageError
 from ..core.programs import PROGRAM_NAME, find_program
 from ..core.sanitize import find_lookalikes, sanitize_line
 from ..mcp_client.acceptance import check_start, review_start
-from ..mcp_client.direct.open_server import ServerSession, open_server
+from ..mcp_client.direct.open_server import ServerSession, open_as_chat
 from ..mcp_client.process.launch import wants_sandbox
 from ..mcp_servers import BUNDLED
 from .json_commands.adhoc_server import split_pair
@@ -378,12 +378,16 @@ def _make_row(server: ServerConfig, state: str) -> dict[str, Any]:
 
 
 def _ask(servers: Iterable[ServerConfig]) -> dict[str, dict[str, Any]]:
-    """Start servers, ask them side by side, and end them; return a row for each by its name."""
+    """Start servers, ask them side by side, and end them; return a row for each by its name.
+
+    They are connected as in the chat: some list other tools, or use another version of the protocol, for a client that
+    offers less.
+    """
     trust_store, sessions = TrustStore(str(state_folder())), list[ServerSession]()
     named = {server.name: server for server in servers}
 
     def open_session(server: ServerConfig) -> ServerSession:
-        sessions.append(session := open_server(server))
+        sessions.append(session := open_as_chat(server))
         return session
 
     answers = ask_servers(named, lambda name: check_start(trust_store, named[name]), open_session)

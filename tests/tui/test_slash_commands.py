@@ -20,7 +20,7 @@ from rkllm_chat.config.settings import ServerConfig
 from rkllm_chat.core.errors import ChatError
 from rkllm_chat.core.events import Event, Notice
 from rkllm_chat.tui.slash_commands import COMMANDS, run
-from stage import Screen, call_text
+from stage import Run, Screen, call_text
 
 from .server_configs import HARBOUR, write_harbour
 
@@ -649,18 +649,25 @@ def test_a_pasted_tab_is_shown_as_blanks(fresh: Screen) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["own.toml", "own.json"])
 def test_a_server_is_added_to_the_file_in_use_and_survives_a_reload(
-    name: str, open_screen: OpenChat, script: Callable[..., str], folder: Path
+    name: str, open_screen: OpenChat, program: Run, script: Callable[..., str], folder: Path
 ) -> None:
     text = {"own.toml": "# mine\n", "own.json": '{\n  // mine\n  "mcpServers": {}\n}\n'}[name]
     (folder / name).write_text(text, encoding="utf-8")
     screen = open_screen("--model", script("Hello."), "--config", name, size=(200, 40))
     screen.wait_for_prompt()
-    screen.enter("/mcp add clock -- rkllm-chat serve board", f"Server 'clock' was added to {name}", "clock  connected")
+    screen.enter(
+        "/mcp add clock -- rkllm-chat serve board",
+        f"Server 'clock' was added to {name}",
+        f"The servers in {name} replace the bundled one. To add it: rkllm-chat mcp add --config {name} board",
+        "clock  connected",
+    )
     screen.enter(
         "/mcp reload", "started or stopped: board", "clock  connected  8 tools, MCP 2026-07-28, ", f" ms  {name}"
     )
     added = (folder / name).read_text(encoding="utf-8")
-    assert "mine" in added and "clock" in added and "board" in added
+    assert "mine" in added and added.count("clock") == 1 and added.count("board") == 1  # an argument of that one
+    listed = program("mcp", "list", "--config", name).stdout
+    assert "clock  connected  8 tools, MCP 2026-07-28, " in listed, "the same as in the chat"
     screen.enter("/mcp remove clock", f"Server 'clock' was removed from {name}")
     assert "clock" not in (folder / name).read_text(encoding="utf-8")
     assert {path.name for path in folder.iterdir() if path.suffix in (".toml", ".json")} == {name, "replies.json"}
