@@ -28,21 +28,25 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 @dataclass
 class Question:
-    """A question that temporarily replaces the input line.
+    """A question that is answered by a line, which replaces the input line meanwhile, or by one key.
+
+    A key answers while the input line is empty; what is typed there is text, which is no answer.
 
     Attributes:
         prompt: Shown in place of the input prompt: the last line of the question.
         lines: Shown above the prompt: the lines before the last one.
         keys: Answer per key, for questions answered by one key; empty if a line is read.
+        hint: Shown below a question for a key while the input line has text.
         choices: Completions for a line.
         answer: Resolved with the answer, or with None if the user declines.
         shown_answer: What is printed behind the question once it is answered.
-        draft: The unfinished input line, restored after the answer.
+        draft: The unfinished input line, restored after the line that answers.
     """
 
     prompt: str
     lines: Sequence[str] = ()
     keys: Mapping[str, str] = field(default_factory=dict[str, str])
+    hint: Sequence[str] = ()
     choices: Sequence[str] = ()
     answer: asyncio.Future[str | None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
     shown_answer: str = ""
@@ -89,29 +93,48 @@ class InputLine:
         return tuple(self._lines)
 
     @property
+    def reads_answer(self) -> bool:
+        """Whether the line is the answer of a question."""
+        return self.question is not None and not self.question.keys
+
+    @property
+    def waits_for_key(self) -> bool:
+        """Whether the next key answers a question: one that a key answers, beside an empty line."""
+        return self.question is not None and not (self.reads_answer or has_visible_text(self.buffer.text))
+
+    @property
     def prompt(self) -> str:
         """The text before the line: that of the question, or whether a submitted line is run at once or queued."""
-        if self.question:
+        if self.question and (self.reads_answer or self.waits_for_key):
             return self.question.prompt
-        return PROMPT if self._is_reading else _QUEUE_PROMPT
+        return PROMPT if self._is_reading and not self.question else _QUEUE_PROMPT
+
+    @property
+    def question_lines(self) -> Sequence[str]:
+        """The lines of the question above the line."""
+        if self.question is None:
+            return ()
+        if self.reads_answer or self.waits_for_key:
+            return self.question.lines
+        return [*self.question.lines, self.question.prompt, *self.question.hint]
 
     @property
     def has_menu(self) -> bool:
         """Whether a completion menu is open or about to open."""
-        return bool(self.buffer.complete_state) or (self._wants_menu() and not self.question)
+        return bool(self.buffer.complete_state) or (self._wants_menu() and not self.reads_answer)
 
     async def read_line(self) -> str | None:
-        """Return the next submitted line; None when the user leaves."""
+        """Return the next submitted line, not before a question is answered; None when the user leaves."""
         self._is_reading = True
         self._refresh()
-        while not self._lines and not self.is_closed:
+        while (self.question or not self._lines) and not self.is_closed:
             self._line_ready.clear()
             await self._line_ready.wait()
         self._is_reading = False
         return None if self.is_closed else self._lines.popleft()
 
     async def ask(self, question: Question, default: str = "") -> str | None:
-        """Ask a question; restore the unfinished input line afterwards.
+        """Ask a question; where a line answers, restore the unfinished input line afterwards.
 
         Args:
             question: The question.
@@ -124,15 +147,19 @@ class InputLine:
         if self.is_closed:
             return None
         self.question, question.draft = question, self.buffer.document
+        reads_answer = self.reads_answer
         try:
-            self._reset(Document(default))
-            if question.choices and not default:
-                self.buffer.start_completion()
+            if reads_answer:
+                self._reset(Document(default))
+                if question.choices and not default:
+                    self.buffer.start_completion()
             self._refresh()
             return await question.answer
         finally:
             self.question = None
-            self._reset(question.draft)
+            if reads_answer:
+                self._reset(question.draft)
+            self._line_ready.set()
             self._refresh()
 
     def answer(self, text: str | None) -> None:
@@ -141,28 +168,17 @@ class InputLine:
             self.question.answer.set_result(text)
 
     def paste(self, text: str) -> None:
-        """Insert pasted text into the line, or into the unfinished one while a question waits for a key.
-
-        The path of a dropped picture becomes a mention that attaches it.
-        """
-        if not self.question and (mention := mention_dropped_files(text)):
+        """Insert pasted text into the line; the path of a dropped picture becomes a mention that attaches it."""
+        if not self.reads_answer and (mention := mention_dropped_files(text)):
             self.buffer.insert_text(f"{mention} ")
             return
         self._pasted.record_paste(text)
-        if self.question and self.question.keys:
-            self.append_draft(text)
-        else:
-            self.buffer.insert_text(text)
+        self.buffer.insert_text(text)
 
     def mark_pasted(self, start: int) -> None:
         """Count what stands between a position and the cursor as pasted."""
         self._pasted.update(self.buffer.text)
         self._pasted.mark(start, self.buffer.cursor_position)
-
-    def append_draft(self, text: str) -> None:
-        """Append text to the unfinished input line of the current question."""
-        assert self.question
-        self.question.draft = Document(self.question.draft.text + text)
 
     def submit(self) -> None:
         """Add the line to the queue of `read_line`."""
@@ -184,13 +200,18 @@ class InputLine:
 
     def insert_draft(self, text: str) -> None:
         """Insert text into the input line, before what it contains."""
-        old = self.question.draft if self.question else self.buffer.document
-        new = Document(f"{text}\n{old.text}" if old.text else text)
-        if self.question:
+        old = self._draft.text
+        new = Document(f"{text}\n{old}" if old else text)
+        if self.question and self.reads_answer:
             self.question.draft = new
         else:
             self._reset(new)
         self._refresh()
+
+    @property
+    def _draft(self) -> Document:
+        """The unfinished input line."""
+        return self.question.draft if self.question and self.reads_answer else self.buffer.document
 
     def _reset(self, document: Document | None = None) -> None:
         self.buffer.reset(document)
@@ -203,8 +224,7 @@ class InputLine:
         """
         queued = list(self._lines)
         self._lines.clear()
-        draft = self.question.draft if self.question else self.buffer.document
-        if len(queued) == 1 and not draft.text:
+        if len(queued) == 1 and not self._draft.text:
             self.insert_draft(queued[0])
             return []
         commands = [line for line in queued if is_command(line) or line.startswith("!")]
@@ -219,10 +239,12 @@ class InputLine:
         self.answer(None)
 
     def _select_completer(self) -> Completer:
-        return FuzzyWordCompleter(list(self.question.choices)) if self.question else self._completer
+        if self.question and self.reads_answer:
+            return FuzzyWordCompleter(list(self.question.choices))
+        return self._completer
 
     def _wants_menu(self) -> bool:
-        if self.question:
+        if self.question and self.reads_answer:
             return bool(self.question.choices)
         before = self.buffer.document.text_before_cursor
         return before.startswith("/") or "@" in before.rpartition(" ")[2]

@@ -136,8 +136,7 @@ class InteractiveFrontend(TerminalFrontend):
 
         def stop_it() -> None:
             self.screen.keys.stop = None
-            if commands := self.screen.line.restore_queued():
-                self.live.print_notice(self._words("repl.not_run", commands=", ".join(commands)), "warning")
+            self._restore_queued()
             stop()
 
         self.screen.keys.stop = stop_it
@@ -147,6 +146,11 @@ class InteractiveFrontend(TerminalFrontend):
         finally:
             self.screen.keys.stop = None
             self.live.end_work()
+
+    def _restore_queued(self) -> None:
+        """Move queued lines back into the input line, and say which commands were not run."""
+        if commands := self.screen.line.restore_queued():
+            self.live.print_notice(self._words("repl.not_run", commands=", ".join(commands)), "warning")
 
     def show(self, event: Event) -> None:
         """Display an event."""
@@ -276,9 +280,14 @@ class InteractiveFrontend(TerminalFrontend):
         """Ask a question that one key answers: `default` is the answer of Enter, `leaving` that of Ctrl+C and Esc."""
         async with self._question(about, question, short) as asked:
             asked.keys = {**keys, "\r": default}
+            if not self.screen.layout.is_low:
+                hint = wrap_text(self._words("question.typed"), self.screen.width)
+                asked.hint = [self.live.dim(line) for line in hint]
             answer = await self.screen.line.ask(asked)
             answer = leaving if answer is None else answer
             asked.shown_answer = next((key for key, value in keys.items() if value == answer), "")
+        if answer == "stop":
+            self._restore_queued()
         return answer
 
     async def confirm(self, question: str) -> bool:

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from prompt_toolkit.application import get_app
@@ -13,11 +14,13 @@ from prompt_toolkit.filters import Condition, FilterOrBool, is_searching, vi_ins
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 
-from .input_line import InputLine, has_visible_text, replace_surrogates
+from .input_line import InputLine, Question, has_visible_text, replace_surrogates
 from .slash_commands import leaves, needs_no_turn
 
 _MIN_ANSWER_DELAY_S = 0.5
 """A key that follows another one sooner answers no question: it was typed before the user saw the question."""
+_LONE_KEY_S = 0.25
+"""A key that another one follows sooner is the beginning of a text, and answers no question."""
 _SAME_INTERRUPT_S = 0.2
 """A Ctrl+C within this time after a program that Ctrl+C ended is the same one."""
 _BURST_S = 0.05
@@ -26,6 +29,19 @@ screen, serial consoles): an Enter with more behind it is a line break."""
 
 
 _Act = Callable[[KeyPressEvent], Any]
+
+
+@dataclass(frozen=True)
+class _PendingAnswer:
+    """A key that answers a question, once it is certain that it is not the beginning of a text.
+
+    Its answer is None if it may have been typed before the question was visible: it is dropped then.
+    """
+
+    key: str
+    question: Question
+    answer: str | None
+    timer: asyncio.TimerHandle
 
 
 class KeyActions(Protocol):
@@ -76,6 +92,7 @@ class KeyHandler:
         self.stop: Callable[[], None] | None = None
         self.was_pressed = self.is_typed_ahead = False
         self._enter_timer: asyncio.TimerHandle | None = None
+        self._pending: _PendingAnswer | None = None
         self._pressed_at = 0.0
         self._burst_start = 0  # in the text of the line
         self._is_paste = False
@@ -89,8 +106,8 @@ class KeyHandler:
     def make_bindings(self) -> KeyBindings:
         """Return all key bindings."""
         line, actions = self._line, self._actions
-        wants_key = Condition(lambda: bool(line.question and line.question.keys))
-        asks = Condition(lambda: line.question is not None)
+        wants_key = Condition(lambda: line.waits_for_key)
+        asks = Condition(lambda: line.reads_answer)
         is_empty = Condition(lambda: not line.buffer.text)
         has_menu = Condition(lambda: bool(line.buffer.complete_state))
         is_busy = Condition(lambda: self.stop is not None) & ~asks & ~has_menu
@@ -129,7 +146,7 @@ class KeyHandler:
             self._is_paste, self._burst_start = False, self._line.buffer.cursor_position
         self._pressed_at = now
         self.was_pressed, self._line.example = True, ""
-        if not (self._line.question and self._line.question.keys):
+        if not self._line.waits_for_key:
             self._last_key_at = time.monotonic()
             self._consent_key = ""
 
@@ -160,7 +177,7 @@ class KeyHandler:
 
     def _enter(self) -> None:
         """Handle Enter: at once for a question, else once it is certain that it is no line break of a paste."""
-        is_certain = self._line.question or self.is_typed_ahead or not has_visible_text(self._line.buffer.text)
+        is_certain = self._line.reads_answer or self.is_typed_ahead or not has_visible_text(self._line.buffer.text)
         if is_certain or self._enter_timer:
             self._finish_enter()
         else:
@@ -170,7 +187,7 @@ class KeyHandler:
         """Handle a key right behind an Enter: text makes that a line break, another key lets it send the line."""
         (press,) = event.key_sequence
         is_text = press.key in (Keys.ControlM, Keys.ControlJ, Keys.ControlI) or press.data.isprintable()
-        if is_text and len(press.data) == 1 and not self._line.question:
+        if is_text and len(press.data) == 1 and not self._line.reads_answer:
             self._cancel_enter()
             self._is_paste = True
             self._line.buffer.insert_text("\n")
@@ -182,7 +199,7 @@ class KeyHandler:
     def _end_wait(self) -> None:
         """Handle an Enter that is no line break; if a question has appeared since, the text is a draft behind it."""
         self._cancel_enter()
-        if not self._line.question:
+        if not self._line.reads_answer:
             self._finish_enter()
 
     def _cancel_enter(self) -> None:
@@ -199,6 +216,7 @@ class KeyHandler:
         """Handle a bracketed paste."""
         if self._enter_timer:
             self._end_wait()
+        self._end_pending(is_text=True)
         self._line.paste(_unify_newlines(event.data))
 
     def _finish_enter(self) -> None:
@@ -210,15 +228,18 @@ class KeyHandler:
         text = replace_surrogates(buffer.text)
         has_just_answered = time.monotonic() - self._answered_at < _MIN_ANSWER_DELAY_S
         self._last_key_at = self._answered_at = 0.0
+        if line.question and line.question.keys:
+            self.require_pause()  # what follows a line that is queued may belong to a text, too
         if has_just_answered and not text:
             return
-        if line.question:
+        if line.reads_answer:
             line.answer(text)
         elif text.endswith("\\") and buffer.document.is_cursor_at_the_end:
             buffer.delete_before_cursor(1)
             buffer.insert_text("\n")
-        elif self.stop and leaves(text):
-            self.stop()
+        elif (self.stop or line.question) and leaves(text):
+            if self.stop:
+                self.stop()
             self._close()
         elif self.stop and needs_no_turn(text) and not (self._has_foreground_program or was_paste):
             get_app().create_background_task(self._actions.show_help(line.take()))
@@ -234,6 +255,7 @@ class KeyHandler:
             return
         if self._enter_timer:
             self._end_wait()
+        self._end_pending(is_text=False)
         if self._line.question:
             self._line.answer(None)
         elif self.stop:
@@ -266,33 +288,68 @@ class KeyHandler:
             self.stop()
 
     def _answer_key(self, event: KeyPressEvent) -> None:
-        """Handle a key while a question waits for one.
+        """Handle a key while a question waits for one, beside an empty line.
 
-        Keys typed before the question was visible go into the unfinished input line instead. So does text: it begins
-        with a key that is no answer, or with one that is read together with further keys. A key that has just consented
-        to one question consents to no second one, and is dropped while it repeats.
+        What begins with a key that is no answer, or with one that further keys follow at once, is text of the line. A
+        key that may have been typed before the question was visible is no answer, and one that has just consented to a
+        question consents to no second one; it is dropped while it repeats.
         """
         key, question = event.data, self._line.question
         assert question
+        now, pending = time.monotonic(), self._pending
+        if key in ("\x1b", "\x04"):
+            self._end_pending(is_text=False)
+            self._line.answer(None)
+        elif pending:
+            if key == "\r":
+                self._finish_answer(pending)
+            elif key.isprintable() and key != pending.key:
+                self._end_pending(is_text=True)
+                self._line.buffer.insert_text(key)
+        elif key == "\r":
+            if now - max(self._last_key_at, self._answered_at) >= _MIN_ANSWER_DELAY_S:
+                self._answered_at, self._consent_key = now, ""
+                self._line.answer(question.keys[key])
+        elif has_visible_text(key) and key.isprintable():
+            self._take_printable(key, question, event)
+
+    def _take_printable(self, key: str, question: Question, event: KeyPressEvent) -> None:
+        """Handle a letter while a question waits for a key: it answers, or it is text."""
         now, last_key_at = time.monotonic(), self._last_key_at
         answer = question.keys.get(key.lower())
-        read_with_it = [press.data for press in event.key_processor.input_queue if press.data]
-        if key.isprintable() and (answer is None or any(map(str.isprintable, read_with_it))):
-            last_key_at = now
         is_consent = answer is not None and answer not in (question.keys["\r"], "stop")
         if is_consent and self._consent_key:
             last_key_at = max(last_key_at, self._answered_at)
-        if key in ("\x1b", "\x04"):
-            self._line.answer(None)
-        elif key.startswith("\x1b"):
-            return  # an arrow or a function key
-        elif now - last_key_at < _MIN_ANSWER_DELAY_S or len(key) > 1 or question.answer.done():
-            self._last_key_at = now
-            if key != self._consent_key:
-                self._line.append_draft(key.replace("\r", ""))
-        elif answer is not None and (key != "\r" or now - self._answered_at >= _MIN_ANSWER_DELAY_S):
-            self._answered_at, self._consent_key = now, key if is_consent else ""
-            self._line.answer(answer)
+        read_with_it = {press.data for press in event.key_processor.input_queue if press.data} - {key}
+        if answer is None or any(map(str.isprintable, read_with_it)) or question.answer.done():
+            self._line.buffer.insert_text(key)
+            return
+        if now - last_key_at < _MIN_ANSWER_DELAY_S:
+            self._last_key_at, answer = now, None
+            if key == self._consent_key:
+                return
+        timer = asyncio.get_running_loop().call_later(_LONE_KEY_S, self._finish_pending)
+        self._pending = _PendingAnswer(key, question, answer, timer)
+
+    def _finish_pending(self) -> None:
+        if self._pending:
+            self._finish_answer(self._pending)
+
+    def _finish_answer(self, pending: _PendingAnswer) -> None:
+        """Answer the question that a key was for, if it still waits."""
+        self._end_pending(is_text=False)
+        if pending.answer is not None and self._line.question is pending.question:
+            is_consent = pending.answer not in (pending.question.keys["\r"], "stop")
+            self._answered_at, self._consent_key = time.monotonic(), pending.key if is_consent else ""
+            self._line.answer(pending.answer)
+
+    def _end_pending(self, is_text: bool) -> None:
+        """Let a key that waits answer no question; it may be the beginning of a text."""
+        pending, self._pending = self._pending, None
+        if pending:
+            pending.timer.cancel()
+            if is_text:
+                self._line.buffer.insert_text(pending.key)
 
     async def _edit(self) -> None:
         """Edit the input line in the user's editor and put the result back."""

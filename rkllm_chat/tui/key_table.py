@@ -36,7 +36,7 @@ KEYS = (
     Key("Enter", "send", "queue", "default", "choose", (("enter",),)),
     Key("Ctrl+J", "newline", "newline", "", "", (("c-j",),)),
     Key("Alt+Enter", "newline", "newline", "cancel", "leave", (("escape", "enter"),)),
-    Key("\\ Enter", "newline", "newline", "", "find"),
+    Key("\\ Enter", "newline", "newline", "newline", "find"),
     Key("Tab", "complete", "queue", "", "", (("tab",),)),
     Key("Up, Down", "recall", "recall", "", "move"),
     Key("Ctrl+R", "search", "search", "", "rename"),
@@ -50,9 +50,9 @@ KEYS = (
     Key("Ctrl+Z", "suspend", "suspend", "suspend", "", (("c-z",),)),
     Key("y, u, a, e, n, q", "", "", "approve", "find"),
     Key("?", "keys", "", "", "find", (("?",),)),
-    Key("@", "attach", "attach", "", "find"),
-    Key("!", "shell", "shell", "", "find"),
-    Key("//, /!, @@", "literal", "literal", "", "find"),
+    Key("@", "attach", "attach", "attach", "find"),
+    Key("!", "shell", "shell", "shell", "find"),
+    Key("//, /!, @@", "literal", "literal", "literal", "find"),
 )
 
 

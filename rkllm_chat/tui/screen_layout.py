@@ -175,8 +175,9 @@ class ScreenLayout:
 
     def _visible_open_lines(self) -> Sequence[str]:
         """Return the last open lines, as many as fit above the input line; those of a question are the last."""
-        if question := self._line.question:
-            return [*self.open_lines(), *question.lines][-self.question_rows :]
+        if self._line.question:
+            rows = max(1, self.question_rows + 1 - self._count_input_rows())
+            return [*self.open_lines(), *self._line.question_lines][-rows:]
         return self.open_lines()[-self.open_rows :]
 
     def _open_text(self) -> AnyFormattedText:
@@ -198,8 +199,23 @@ class ScreenLayout:
         return self.rows > 3 and not (self.is_low and (self._line.has_menu or self._line.question))
 
     def _input_height(self) -> Dimension:
-        min_rows = min(_MENU_ROWS, max(1, self.rows - 2)) if self._line.has_menu else 1
+        min_rows = self._min_input_rows
         return Dimension(min=min_rows, max=max(min_rows, _MAX_INPUT_ROWS))
+
+    @property
+    def _min_input_rows(self) -> int:
+        return min(_MENU_ROWS, max(1, self.rows - 2)) if self._line.has_menu else 1
+
+    def _count_input_rows(self) -> int:
+        """Return about how many rows the input line takes, for what is to stay visible above it."""
+        if not self._line.buffer.text:
+            return self._min_input_rows
+        from rich.cells import cell_len
+
+        start = len(self._line.prompt)
+        texts = self._line.buffer.text[: self.width * _MAX_INPUT_ROWS].split("\n")
+        rows = sum(1 + (start + cell_len(text)) // max(1, self.width) for text in texts)
+        return max(self._min_input_rows, min(rows, _MAX_INPUT_ROWS))
 
 
 class _TerminalOutput(Vt100_Output):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -35,7 +36,8 @@ def test_the_model_is_told_why_a_call_was_declined(open_chat: OpenChat) -> None:
     screen.wait_for_prompt()
     screen.enter("/history 1", "The user did not allow this call: it is Sunday")
     ask(screen, "go on")
-    screen.say("n", "Why not?")
+    screen.type("n")
+    screen.wait_until(lambda: screen.lines()[-2] == "Why not? The model is told; Enter gives no reason:", "a question")
     screen.say("\x1b", "'write_log' declined]", "◆ Again.")
 
 
@@ -51,15 +53,59 @@ def test_the_chat_goes_on_after_its_folder_was_removed(open_chat: OpenChat, fold
     screen.enter("/permissions forget harbour__write_log", "until you leave")
 
 
-@pytest.mark.parametrize("text", ["What is 2+2? always", "always"])
+def type_slowly(screen: Screen, text: str) -> None:
+    """Type as a person does: a key every tenth of a second."""
+    for key in text:
+        screen.type(key)
+        limit = time.monotonic() + 0.1
+        while screen.read_some(limit):
+            pass
+
+
+@pytest.mark.parametrize("type_text", [Screen.type, type_slowly])
+@pytest.mark.parametrize("text", ["What is 2+2? always", "always", "yes, but first read it"])
 @pytest.mark.usefixtures("harbour")
-def test_text_that_is_typed_at_a_question_is_no_answer(text: str, open_chat: OpenChat) -> None:
-    screen = open_chat(HARBOUR, call_text("write_log", text="x"), "Not.")
+def test_text_typed_at_a_question_is_shown_and_queued_and_no_answer(
+    text: str, type_text: Callable[[Screen, str], object], open_chat: OpenChat
+) -> None:
+    screen = open_chat(HARBOUR, call_text("write_log", text="x"), "Not.", "Read.")
     ask(screen, "go")
-    screen.type(text)
-    screen.wait_for_rest(3 * PAUSE_S)
+    type_text(screen, text)
+    screen.wait_until(lambda: screen.lines()[-2] == f"+ {text}", "the text in the input line")
+    (hint,) = [line for line in screen.lines() if line == "Enter queues this line. The keys answer when it is empty."]
+    screen.wait_for_rest(PAUSE_S)
+    screen.say("\r", f"next: {text}")
+    screen.wait_for_end_of_line("stop:")
+    assert hint not in screen.lines(), "the line is empty, so the keys answer"
+    screen.wait_for_rest(PAUSE_S)
     screen.say("n", "Enter gives no reason:")
-    screen.say("Not yet.\r", "◆ Not.", f"> {text}")
+    screen.say("Not yet.\r", "'write_log' declined", "◆ Not.", f"> {text}", "◆ Read.")
+
+
+def test_a_draft_stays_in_the_line_below_a_question(open_chat: OpenChat, harbour: Path) -> None:
+    replies = (call_text("wait"), call_text("write_log", text="x"), "So.")
+    screen = open_chat(f"{HARBOUR} --allow wait", *replies, size=(60, 24))
+    screen.say("log x at high tide\r", "rising")
+    screen.say("tell me", "+ tell me")
+    (harbour / "go").touch()
+    screen.wait_for("[q] stop:")
+    assert screen.lines()[-3:-1] == ["Enter queues this line. The keys answer when it is empty.", "+ tell me"]
+    screen.wait_for_rest(PAUSE_S)
+    screen.say("y", "+ tell mey")
+    screen.say("\x7f yourself\r", "next: tell me yourself")
+    screen.wait_for_rest(PAUSE_S)
+    screen.say("q", "'write_log' was not run", "> tell me yourself")
+    screen.say("\r", "◆ So.")
+
+
+@pytest.mark.usefixtures("harbour")
+def test_leaving_at_a_question_runs_nothing(open_chat: OpenChat) -> None:
+    screen = open_chat(HARBOUR, call_text("write_log", text="x"), "So.")
+    ask(screen, "go")
+    screen.say("/quit", "+ /quit")
+    screen.type("\r")
+    assert screen.wait_for_end() == 0
+    assert not any("completed" in line for line in screen.lines())
 
 
 @pytest.mark.slow

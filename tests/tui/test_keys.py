@@ -148,7 +148,7 @@ class Chat:
         self.screen.wait_until(lambda: self.has_line(text), f"the line {text!r}")
 
     def check_nothing(self, keys: str) -> None:
-        if keys.isprintable() and self.state.column in ("at_prompt", "at_work"):
+        if keys.isprintable() and self.state.column != "in_list":
             self.wait_for_line(keys, keys)
             return
         before = self.lines_at_rest()
