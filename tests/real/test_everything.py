@@ -45,6 +45,9 @@ FORM: dict[str, str | int | float | bool | list[str] | None] = {
 }
 
 
+RESEARCH = ["Gathering sources...", "Analyzing content...", "Synthesizing findings...", "Generating report..."]
+
+
 @pytest.fixture
 def look(tmp_path: Path) -> Look:
     """Opens the server over stdio, runs a coroutine function on the box, gives what it gives."""
@@ -287,13 +290,16 @@ def test_its_log_is_kept_from_the_level_that_is_set(level: LogLevel, tmp_path: P
 
 
 def test_a_tool_that_runs_as_a_task_gives_its_result_and_progress(look: Look) -> None:
+    """The state that the server answers with is told, and then each one that a poll meets: it may miss some."""
     reports: list[Any] = []
 
     async def research(toolbox: Toolbox) -> str:
         return (await call(toolbox, "simulate-research-query", reports.append, topic="tides")).text
 
     assert "# Research Report: tides" in look(research, RecordingFrontend())
-    assert {message for _, _, message in reports} >= {"Gathering sources...", "Generating report..."}
+    assert [number for number, *_ in reports] == [*range(1, len(reports) + 1)]
+    told = [message for *_, message in reports]
+    assert told[0] == RESEARCH[0] and told == [stage for stage in RESEARCH if stage in told]
 
 
 def test_a_task_may_ask_the_user(look: Look) -> None:
