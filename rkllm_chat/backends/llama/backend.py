@@ -29,7 +29,6 @@ from ...core.messages import MediaKind, Message, Tool
 from ...prompt.pieces import Piece, find_reply_prefix
 from ..base import Item, ModelStream, StoppableStream, StreamItem, TextEmbedding
 from ..shared.model_files import find_projector, resolve_model
-from ..shared.prompt_cache_files import MIN_TOKENS
 from ..shared.prompt_tokens import PromptTokenizer, common_prefix
 from ..shared.stop_sequences import end_reply
 from ..shared.thread_stream import Emit, PrefillRequest, stream_from_thread, unloaded
@@ -55,8 +54,7 @@ from .engine import (
 )
 from .gguf_header import GgufHeader
 from .grammar_sampler import CallConstraint, CallProhibition, Constraint, read_vocabulary
-from .state_cache import LlamaStateCache
-from .state_pool import StatePool
+from .kept_prompts import MIN_PREFILL_TOKENS, KeptPrompts
 from .trial_load import EngineParameters, Trial, try_model
 
 if TYPE_CHECKING:
@@ -65,8 +63,6 @@ if TYPE_CHECKING:
 _FALLBACK_TEMPERATURE, _MAX_TEMPERATURE = 0.6, 100
 _RANDOM_SEED = 0xFFFFFFFF  # LLAMA_DEFAULT_SEED
 _MARKUP = re.compile(r"</?\w+>")
-_MIN_PREFILL_TOKENS = 16
-"""Minimum number of tokens to prefill; fewer are not worth waking the cores."""
 _PICTURE_BATCH_TOKENS = 512
 """Maximum number of tokens to evaluate at once with a projector: Gemma 3 and 4 evaluate a picture in one batch."""
 
@@ -157,10 +153,7 @@ class LlamaBackend:
         threads = threads or count_threads(cores)
         self._engine: Any = load_engine(path, context_tokens, threads, library, batch_tokens, gpu_layers, extra_buffers)
         self.header: GgufHeader = self._engine.header
-        self._state_cache = LlamaStateCache(states, path, self._engine) if states else None
-        self._state_pool: StatePool | None = None
-        self._resumed: Path | None = None
-        self._evaluated_tokens, self._evaluation_s = 0, 0.0
+        self._kept_prompts = KeptPrompts(self._engine, path, states)
         self._embedder: LlamaEmbedder | None = None
         self._prefill: PrefillRequest | None = None
         self.prefill_threads: int = self._engine.n_threads_batch
@@ -325,11 +318,11 @@ class LlamaBackend:
 
     def keep_states(self, limit_bytes: int) -> None:
         """Keep the states of several conversations in memory. No stream may be open."""
-        self._state_pool = StatePool(self._engine, limit_bytes) if limit_bytes else None
+        self._kept_prompts.limit_memory(limit_bytes)
 
     def resume_conversation(self, folder: Path) -> None:
         """Use the state in a folder for the next prompt that begins with it."""
-        self._resumed = folder
+        self._kept_prompts.resume(folder)
 
     async def keep_conversation(self, folder: Path, prompt: Sequence[Message]) -> None:
         """Keep the state of a prompt in a folder, where it is loaded faster than evaluated.
@@ -339,31 +332,21 @@ class LlamaBackend:
         """
 
         def compute(_emit: Emit[StreamItem]) -> None:
-            self._report_progress = lambda: None
-            self._keep_conversation(folder, prompt)
+            if self._can_generate and not self.projector:
+                self._report_progress = lambda: None
+                self._kept_prompts.keep_conversation(folder, render)
+
+        def render() -> tuple[list[int], list[int]]:
+            return self._stable_prefix(prompt, is_new=True), self._render_beginning(prompt)
 
         async with aclosing(self._run(compute, PrefillRequest(()))) as items:
             async for _ in items:
                 pass
 
-    def _keep_conversation(self, folder: Path, prompt: Sequence[Message]) -> None:
-        """Keep the state of a prompt, on the engine's thread."""
-        if not (self._can_generate and self._state_cache and self._evaluated_tokens) or self.projector:
-            return
-        tokens = self._stable_prefix(prompt, is_new=True)
-        if self._state_pool:  # an answer in a prompt of its own may have replaced the conversation
-            self._state_pool.switch_to(tokens)
-        known = len(self._stable_prefix(prompt[:1])) if prompt and prompt[0].role == "system" else 0
-        cached: int = self._engine.count_cached_prefix(tokens)
-        if cached <= known or not self._engine.truncate(cached):
-            return
-        evaluation_s = (cached - known) * self._evaluation_s / self._evaluated_tokens
-        self._state_cache.save_conversation(folder, tokens[:cached], evaluation_s)
-
     @property
     def loses_conversation(self) -> bool:
         """Whether the state of the last prompt is not kept when another one replaces it, or not all of it."""
-        return not (self._state_pool and self._state_pool.fits_current)
+        return self._kept_prompts.loses_current
 
     @property
     def cached_tokens(self) -> int:
@@ -387,7 +370,7 @@ class LlamaBackend:
         """Return how many tokens of the prompt are in the KV cache."""
         pieces = self._template(prompt)
         with self._use_vocabulary():
-            return self._count_cached(self._tokenize(pieces))
+            return self._kept_prompts.count_cached(self._tokenize(pieces))
 
     @contextmanager
     def _use_vocabulary(self) -> Iterator[None]:
@@ -458,25 +441,18 @@ class LlamaBackend:
         tokens = self._stable_prefix(request.prompt)
         if len(tokens) >= self.context_tokens or request.is_stopped:
             return
-        if self._state_pool:
-            self._state_pool.switch_to(tokens)
-        unsaved_prefix = self._load_prefix(request.prompt, tokens)
-        cached = self._count_cached(tokens)
-        if len(tokens) - cached < _MIN_PREFILL_TOKENS:
+        kept = self._kept_prompts
+        unsaved_beginning = kept.restore(tokens, partial(self._render_beginning, request.prompt))
+        cached = kept.count_cached(tokens)
+        if len(tokens) - cached < MIN_PREFILL_TOKENS:
             return
         started_at = time.monotonic()
         try:
-            self._save_prefix(unsaved_prefix, lambda: request.is_stopped)
+            kept.save_beginning(unsaved_beginning, lambda: request.is_stopped)
             self._engine.evaluate_prompt(tokens, lambda: request.is_stopped)
         finally:
             request.evaluated_tokens = max(0, self._engine.n_tokens - cached)
-            self._record_speed(request.evaluated_tokens, time.monotonic() - started_at)
-
-    def _record_speed(self, tokens: int, seconds: float) -> None:
-        """Record how fast a prompt was evaluated; a few tokens say little of many."""
-        if tokens >= _MIN_PREFILL_TOKENS and seconds > 0:
-            self._evaluated_tokens += tokens
-            self._evaluation_s += seconds
+            kept.record_speed(request.evaluated_tokens, time.monotonic() - started_at)
 
     def _stable_prefix(self, messages: Sequence[Message], is_new: bool = False) -> list[int]:
         """Return the tokens of messages that no next user message changes; empty if no user message may follow.
@@ -493,29 +469,9 @@ class LlamaBackend:
             return []
         return common_prefix(one, other)
 
-    def _load_prefix(self, prompt: Sequence[Message], tokens: list[int]) -> list[int]:
-        """Load the conversation, or system text and tools, into the KV cache from a file, where that saves many tokens.
-
-        Returns the tokens of system text and tools if there is no file of them and there should be one.
-        """
-        cached = self._count_cached(tokens)
-        if self._resumed and self._state_cache:
-            if self._state_cache.load_conversation(self._resumed, tokens, cached + _MIN_PREFILL_TOKENS):
-                self._resumed = None
-            cached = self._count_cached(tokens)
-        if self._state_cache is None or len(tokens) - cached < MIN_TOKENS:
-            return []
-        prefix = self._stable_prefix([message for message in prompt[:1] if message.role == "system"])
-        if len(prefix) - cached < MIN_TOKENS or tokens[: len(prefix)] != prefix:
-            return []
-        return [] if self._state_cache.load(prefix) else prefix
-
-    def _save_prefix(self, prefix: list[int], should_stop: Callable[[], bool] = lambda: False) -> None:
-        """Evaluate a beginning and write it to a file. Raises RuntimeError when the engine is stopped."""
-        if self._state_cache and prefix:
-            self._engine.evaluate_prompt(prefix, should_stop)
-            if self._engine.n_tokens == len(prefix):
-                self._state_cache.save(prefix)
+    def _render_beginning(self, prompt: Sequence[Message]) -> list[int]:
+        """Return the tokens of the system text and tools of a prompt."""
+        return self._stable_prefix([message for message in prompt[:1] if message.role == "system"])
 
     def _generate(
         self,
@@ -537,12 +493,11 @@ class LlamaBackend:
             raise prompt_too_long(len(tokens), self.context_tokens)
         if not tokens:
             raise GenerationError("The prompt has no tokens in the vocabulary of the model.", "Use another model.")
-        if self._state_pool:
-            self._state_pool.switch_to(tokens)
-        unsaved_prefix = self._load_prefix(prompt, tokens) if prompt else []
+        kept = self._kept_prompts
+        unsaved_beginning = kept.restore(tokens, partial(self._render_beginning, prompt) if prompt else None)
         reply = _Reply(
             prompt_tokens=len(tokens),
-            reused_tokens=self._count_cached(tokens),
+            reused_tokens=kept.count_cached(tokens),
             max_tokens=max_tokens,
             started_at=started_at,
         )
@@ -554,7 +509,7 @@ class LlamaBackend:
         temperature = self._choose_temperature(generation)
         constraint = self._make_constraint(grammar, pieces) if grammar else None
         try:
-            self._save_prefix(unsaved_prefix)
+            kept.save_beginning(unsaved_beginning)
             draft = self._expect_reply(prompt, grammar)
             sampled = self._sample_tokens(tokens, generation, temperature, constraint, draft)
             self._emit_tokens(sampled, reply, emit, constraint)
@@ -566,10 +521,8 @@ class LlamaBackend:
                 constraint.close()
         # also a reply that was stopped: what there is of it stays in the conversation
         self._tokenizer.remember_reply(reply_prefix, "".join(reply.text), reply.token_ids)
-        self._record_speed(reply.prompt_tokens - reply.reused_tokens, reply.first_token_at - evaluated_from)
-        if self._state_pool:
-            # now, because `loses_conversation` is read on another thread, where the engine must not be used
-            self._state_pool.measure_current()
+        kept.record_speed(reply.prompt_tokens - reply.reused_tokens, reply.first_token_at - evaluated_from)
+        kept.measure_current()
         emit(reply.make_usage(stopped=self._stop.is_set()))
 
     def _expect_reply(self, prompt: Sequence[Message], grammar: CallGrammar | NoCalls | None) -> list[int]:
@@ -646,12 +599,6 @@ class LlamaBackend:
             logits_processor=[constraint.mask_logits] if constraint else None,
         )
         return sampled
-
-    def _count_cached(self, tokens: list[int]) -> int:
-        """Return how many tokens of the prompt are in the KV cache; the last one is always evaluated again."""
-        # a KV cache has no logits, and the first token of the reply is sampled from those of the prompt's last one
-        same: int = self._engine.count_cached_prefix(tokens[:-1])
-        return same
 
     def _tokenize(self, pieces: Sequence[Piece], is_new: bool = False) -> list[int]:
         tokens = self._tokenizer.encode(pieces, is_new)
