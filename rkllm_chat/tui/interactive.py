@@ -131,7 +131,8 @@ class InteractiveFrontend(TerminalFrontend):
     def interruptible(self, stop: Callable[[], object]) -> Iterator[None]:
         """Return a context in which Ctrl+C and Esc call `stop`.
 
-        Stopping moves queued lines back into the input line. After that Ctrl+C leaves, even if stopping takes long.
+        Stopping moves queued lines back into the input line. After that Ctrl+C clears them, and on an empty line leaves
+        at the second time, even if stopping takes long.
         """
 
         def stop_it() -> None:
