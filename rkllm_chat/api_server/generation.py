@@ -241,6 +241,7 @@ class ReplyGenerator:
         self._chat = Conversation(self._backend, toolbox, self._adapt_settings(settings), i18n.load(settings.language))
         self._chat.get_quarantined = toolbox.get_quarantined
         self._chat.get_instructions = partial(toolbox.select_instructions, may_have_instructions(backend))
+        self._chat.get_folders = toolbox.find_folders
         self._chat.is_served = True
         self._chat.answers_json = request.reply_schema is not None
         self._chat.is_run_by_client = toolbox.client_tools.__contains__

@@ -55,6 +55,10 @@ class RequestToolbox:
         """Return what the servers say about their use, as `Toolbox.select_instructions`."""
         return self.servers.select_instructions(by_default) if self.servers else {}
 
+    def find_folders(self) -> Mapping[str, tuple[str, ...]]:
+        """Return the folders that the servers work in, as `Toolbox.find_folders`."""
+        return self.servers.find_folders() if self.servers else {}
+
 
 @asynccontextmanager
 async def open_servers(settings: Settings, state: Path) -> AsyncIterator[Toolbox]:

@@ -132,6 +132,7 @@ class App:
             ask_to_continue=frontend.ask_to_continue if frontend else answer_at_limit,
             get_quarantined=lambda: self.servers.quarantined_tools,
             get_instructions=self.get_instructions,
+            get_folders=lambda: self.servers.find_folders(),
             offer_access=self.sandbox_access.offer,
             skills=skills,
             # the prompt of a script must not depend on earlier sessions

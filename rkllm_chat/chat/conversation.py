@@ -108,6 +108,7 @@ class Conversation:
         on_record: Callback for session records: changes of the history, usage, ends of turns.
         get_quarantined: Returns tools that are quarantined until the user accepts them.
         get_instructions: Returns what servers say about their use, by server name.
+        get_folders: Returns the folders that servers work in, by server name.
         offer_access: Callback after the calls of a reply; offers what sandboxes have denied, and returns the servers
             that may do more now.
         skills: The skills whose names the prompt lists.
@@ -139,6 +140,7 @@ class Conversation:
     on_record: OnRecord = discard_record
     get_quarantined: Callable[[], Sequence[Tool]] = tuple
     get_instructions: Callable[[], Mapping[str, str]] = dict[str, str]
+    get_folders: Callable[[], Mapping[str, tuple[str, ...]]] = dict[str, tuple[str, ...]]
     offer_access: Callable[[], Awaitable[frozenset[str]]] = _offer_nothing
     skills: SkillLibrary | None = None
     last_handle_number: int = 0

@@ -215,7 +215,8 @@ class ValueRules:
 
     @property
     def _evidence(self) -> _Evidence:
-        return _Evidence.collect(self._chat.visible_messages, self._chat.settings.system)
+        folders = (folder for own in self._chat.get_folders().values() for folder in own)
+        return _Evidence.collect(self._chat.visible_messages, "\n".join([self._chat.settings.system, *folders]))
 
 
 def may_write(tool: Tool) -> bool:

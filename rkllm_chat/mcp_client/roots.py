@@ -25,14 +25,21 @@ def find_roots(server: ServerConfig, start_folder: str | None = None) -> tuple[s
         server: The server's configuration.
         start_folder: The folder in which the program was started; by default the current one.
     """
+    if server.roots is not None or not server.command:
+        return find_named_folders(server)
+    start = os.path.abspath(start_folder or ".")
+    return find_named_folders(server) or (() if is_broad(start) else (start,))
+
+
+def find_named_folders(server: ServerConfig) -> tuple[str, ...]:
+    """Return the folders that the entry of a server names: those of its setting `roots`, else of its arguments."""
     if server.roots is not None:
         return configured_roots(server)
     if not server.command:
         return ()
     base = os.path.abspath(os.path.expanduser(server.cwd))
     named = (os.path.normpath(os.path.join(base, argument)) for argument in server.args)
-    start = os.path.abspath(start_folder or ".")
-    return tuple(path for path in named if os.path.isdir(path)) or (() if is_broad(start) else (start,))
+    return tuple(path for path in named if os.path.isdir(path))
 
 
 def configured_roots(server: ServerConfig) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ also when the server fails. Usable without the rest of the program:
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -21,9 +22,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from typing_extensions import Self
 
+from ..calls.schema.resolve import properties_of
 from ..config.policy import OfferedTools
 from ..config.project_trust import TrustStore, is_enabled
-from ..config.servers import ServerConfig, Trust
+from ..config.servers import ServerConfig, Trust, is_board
 from ..config.tool_pins import (
     RESOURCE_FIELDS,
     TextPins,
@@ -49,6 +51,7 @@ from .content import (
 from .handlers import ClientHandlers, ignore
 from .process.denials import Denial
 from .progress import OnProgress
+from .roots import find_named_folders
 from .skills import check_file, get_skill, resolve_file
 from .stored_content import store_content
 from .transports.base import run_uninterrupted
@@ -70,8 +73,14 @@ if TYPE_CHECKING:
     from .client import Client
 
 Item = TypeVar("Item")
+_PATH_WORD = re.compile(r"(?i)(?:^|_)(?:paths?|files?|filename|folder|dir|directory|repo)(?:_|$)")
 _MAX_DENIALS = 3
 """What sandboxes have denied is kept up to this number, so that a server cannot have many questions asked."""
+
+
+def _takes_path(tool: Tool) -> bool:
+    """Tell whether a tool has an argument that is a path, as its name says: `path`, `repo_path`, `fileName`."""
+    return any(_PATH_WORD.search(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name)) for name in properties_of(tool.schema))
 
 
 class Toolbox:
@@ -181,6 +190,19 @@ class Toolbox:
             for name, one in self.connections.items()
             if one.lifecycle.is_ready and (said := one.lifecycle.instructions)
             if (by_default if (own := one.config.instructions) is None else own)
+        }
+
+    def find_folders(self) -> dict[str, tuple[str, ...]]:
+        """Return the folders that the entries of servers name, by server name, where tools take paths.
+
+        Of a server whose folder nobody named, and of the bundled one, whose paths are relative, nothing is said.
+        """
+        return {
+            name: folders
+            for name, one in self.connections.items()
+            if one.lifecycle.is_ready and not is_board(one.config)
+            if (folders := tuple(path for path in find_named_folders(one.config) if path != "/"))
+            and any(map(_takes_path, one.advertised.tools))
         }
 
     @property

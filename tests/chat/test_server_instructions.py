@@ -14,9 +14,12 @@ import pytest
 from chat.scripted_app import backend_of, open_scripted_app
 from mcp_client.faults import chaos
 from rkllm_chat.chat.app import App
+from rkllm_chat.chat.tool_selection import count_text_in_prompt
 from rkllm_chat.chat.turn import Turn
+from rkllm_chat.chat.value_rules import ValueRules
 from rkllm_chat.config.settings import ServerConfig
 from rkllm_chat.core.events import Notice, Page, Table
+from rkllm_chat.core.messages import Message
 from rkllm_chat.prompt.budget import MAX_INSTRUCTIONS_TOKENS
 from rkllm_chat.tui import slash_commands as commands
 from stage import GREEDY, Screen, collect, collect_emitted
@@ -52,6 +55,27 @@ async def read_system_text(app: App) -> str:
     """The system text of a turn."""
     await collect(Turn(app.chat).run("Hello"))
     return backend_of(app.chat).prompts[-1][0].text
+
+
+KEEPER = """
+import sys
+from mcp.server.mcpserver import MCPServer
+
+server = MCPServer("keeper")
+
+@server.tool()
+def {tool}({argument}: str) -> str:
+    "Shows what is kept."
+    return "rope"
+
+server.run("stdio")
+"""
+
+
+def keeper(folder: Path, name: str, argument: str, *words: str) -> ServerConfig:
+    """A server with one tool, whose argument has this name."""
+    (folder / f"{name}.py").write_text(KEEPER.format(tool=f"show_{name}", argument=argument), encoding="utf-8")
+    return ServerConfig(name, command=sys.executable, args=(str(folder / f"{name}.py"), *words), sandbox="off")
 
 
 def open_with(folder: Path, *servers: ServerConfig, **settings: Any) -> Any:
@@ -141,3 +165,30 @@ def test_their_price_is_said_when_the_server_connects(
     small.wait_for("The instructions of server 'gate' (")
     small.wait_for("instructions = true")
     small.leave()
+
+
+@pytest.mark.slow
+def test_the_folder_that_an_entry_names_is_said_where_a_tool_takes_paths(tmp_path: Path) -> None:
+    """A model that does not know it asks for notes/notes, or invents an absolute path."""
+    notes = tmp_path / "my notes"
+    notes.mkdir()
+
+    async def play() -> None:
+        servers = (
+            keeper(tmp_path, "kept", "filePath", str(notes)),
+            keeper(tmp_path, "places", "city", str(notes)),  # takes no path
+            keeper(tmp_path, "anywhere", "path"),  # names no folder
+        )
+        async with open_with(tmp_path, *servers) as app:
+            text = await read_system_text(app)
+            line = f'Paths of server "kept" begin with {notes}.'
+            assert f"\n\n{line}\n\nFor each function call" in text and text.count("begin with") == 1
+            (table,) = [one for one in await collect_emitted(commands.run, app, "/context") if isinstance(one, Table)]
+            (row,) = [row for row in table.rows if "folders of servers" in str(row)]
+            assert str(count_text_in_prompt(app.chat, line)) in str(row)
+            app.chat.history.append(Message("user", "Show rope.txt"))
+            tool, rules = next(tool for tool in app.toolbox.tools if tool.name == "show_kept"), ValueRules(app.chat)
+            assert rules.list_made_up(tool, {"filePath": str(notes / "rope.txt")}) == ()
+            assert rules.list_made_up(tool, {"filePath": "/srv/elsewhere/tide.txt"}) == ("filePath",)
+
+    asyncio.run(play())
