@@ -63,7 +63,7 @@ class Shell:
         assert output.endswith(b"\n") and output.count(b"\n") == 1, output[:500]
         document: dict[str, Any] = json.loads(output)
         assert code == (0 if document["ok"] else 1)
-        assert document.keys() - {"meta"} == {"ok", "result" if document["ok"] else "error"}
+        assert document.keys() - {"meta", "notices"} == {"ok", "result" if document["ok"] else "error"}
         for name in self.servers:
             assert left_behind(self.folder, name) == [], name
         return document

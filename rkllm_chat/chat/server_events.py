@@ -15,6 +15,7 @@ from ..core.protocols import Notify
 from ..core.sanitize import escape_line_visibly
 from ..mcp_client.handlers import ChangeKind, ServerChange
 from ..mcp_client.process.start import IS_MACOS
+from ..mcp_client.protocol.cut_result import describe_size
 from ..mcp_client.protocol.limits import MAX_TOOLS
 
 SERVER_START_WAIT_S = 5.0
@@ -136,6 +137,9 @@ class ServerEvents:
         if change.cut:
             what, count = change.cut
             self._notify(words("servers.cut", server=server, what=what, count=count), "warning")
+        if change.cut_result:
+            tool, size = change.cut_result
+            self._notify(words("servers.cut_result", server=server, tool=tool, size=describe_size(size)), "warning")
         for tool, fault in list(change.output_faults.items())[:_MAX_ANNOUNCED]:
             self._notify(words("servers.output_fault", server=server, tool=tool, fault=fault))
         for tool, why in list(change.left_out.items())[:_MAX_ANNOUNCED]:

@@ -20,6 +20,7 @@ from .lifecycle import ServerLifecycle
 from .process.denials import Denial
 from .process.start import Sandbox
 from .progress import CallDeadline, OnProgress, ProgressReporter
+from .protocol.cut_result import read_cut_size
 from .protocol.faults import SessionLostError, make_output_error
 from .protocol.framing import find_surrogate_key
 from .protocol.limits import LIST_TIMEOUT_S
@@ -115,7 +116,10 @@ class Connection:
         with self.lifecycle.use.track(), closing(ProgressReporter(on_progress, deadline, reporters)) as reporter:
             outcome = await self._start_call(name, arguments, expected, deadline, reporter)
             result = await self._wait_for_task(outcome, deadline) if isinstance(outcome, ServerTask) else outcome
-            self._check_output(name, result)
+            if size := read_cut_size(result):
+                self.lifecycle.report_cut_result(name, size)
+            else:
+                self._check_output(name, result)
             return result
 
     def _check_output(self, name: str, result: Mapping[str, Any]) -> None:

@@ -91,6 +91,7 @@ class ServerChange:
         listed_tools: Number of tools that it lists.
         cut: What of its lists was not read to the end, such as "tools", and how many entries were; None if nothing.
         output_faults: Tools whose output schema is not checked in full, with the reason.
+        cut_result: A tool whose result was cut, and its size in bytes; None if none.
         error: Why it could not be started, for FAILED; why there is no sandbox, for UNSANDBOXED.
     """
 
@@ -103,6 +104,7 @@ class ServerChange:
     error: str = ""
     cut: tuple[str, int] | None = None
     output_faults: Mapping[str, str] = field(default_factory=dict[str, str])
+    cut_result: tuple[str, int] | None = None
 
 
 @dataclass(frozen=True)

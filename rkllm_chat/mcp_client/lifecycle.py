@@ -391,6 +391,10 @@ class ServerLifecycle:
             self._output_faults.add(tool)
             self.handlers.on_change(ServerChange(self.config.name, ChangeKind.INCOMPLETE, output_faults={tool: fault}))
 
+    def report_cut_result(self, tool: str, size: int) -> None:
+        """Report that a result was larger than the limit, with its size in bytes."""
+        self.handlers.on_change(ServerChange(self.config.name, ChangeKind.INCOMPLETE, cut_result=(tool, size)))
+
     def report_cut(self, what: str, count: int) -> None:
         """Report a list of resources or prompts that is longer than what is read of it."""
         self.handlers.on_change(ServerChange(self.config.name, ChangeKind.INCOMPLETE, cut=(what, count)))

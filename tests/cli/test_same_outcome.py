@@ -62,9 +62,15 @@ SITES = {
 }
 
 
+def run_turn(program: Run, script: Script) -> dict[str, Any]:
+    """A turn with `-p` that calls `act`."""
+    asked = ("-p", "act", "--model", script(call_text("act"), "Done."), "--allow", "act", *ALONE)
+    turn: dict[str, Any] = json.loads(program(*asked).stdout)
+    return turn
+
+
 def call_by_each_command(shell: Shell, program: Run, script: Script) -> dict[str, tuple[bool, str]]:
     """Call `act` of the server `chaos`; return whether it worked, and what was said, by command."""
-    model = script(call_text("act"), "Done.")
     printed = run_forked(
         [*COMMAND, "chaos__act"],
         env=shell.environment,
@@ -73,8 +79,7 @@ def call_by_each_command(shell: Shell, program: Run, script: Script) -> dict[str
         encoding="utf-8",
     )
     document = shell.run("call-tool", "chaos.act")
-    asked = ("-p", "act", "--model", model, "--allow", "act", *ALONE)
-    turn = json.loads(program(*asked).stdout)
+    turn = run_turn(program, script)
     (call,) = turn["result"]["calls"] or [{"status": "failed", "text": ""}]
     notices = " ".join(turn["result"]["notices"])
     return {
@@ -196,7 +201,9 @@ BIG: dict[str, Callable[[], AbstractContextManager[Any]]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("transport", ["stdio", *BIG])
-def test_a_large_picture_reaches_the_output_folder_up_to_the_limit(transport: str, shell: Shell) -> None:
+def test_a_large_picture_reaches_the_output_folder_up_to_the_limit_and_is_named_beyond(
+    transport: str, shell: Shell, program: Run, script: Script
+) -> None:
     with BIG.get(transport, nullcontext)() as site:
         if site:
             shell.add("chaos", url=site.url, transport=transport)
@@ -205,14 +212,45 @@ def test_a_large_picture_reaches_the_output_folder_up_to_the_limit(transport: st
         result = shell.result("call-tool", "chaos.act", "--output-dir", "pictures")
         assert Path(result["content"][0]["path"]).stat().st_size == (7 << 20) * 3 // 4
         tool = [*COMMAND, "--output-dir", "pictures"]
-        refusal = (
-            5 if transport in ("sse", "websocket") else 6
-        )  # the connection ends there, and only the call elsewhere
-        for words, code in ((["chaos__act"], 0), (["--max-result", "4", "chaos__act"], refusal)):
+        for words in (["chaos__act"], ["--max-result", "4", "chaos__act"]):
             done = run_forked([*tool, *words], env=shell.environment, cwd=shell.folder, timeout=30, encoding="utf-8")
-            assert done.returncode == code, done.stderr
-        said = "more than 4 MB" if transport == "websocket" else "limit 4 MB"
-        assert said in done.stderr
-        assert said in shell.error("call-tool", "chaos.act", "--max-result", "4")["message"]
+            assert done.returncode == 0, done.stderr
+        cut = ["[image: cut, not shown]", "[The result was cut: it has 7 MB, the limit is 4 MB.]"]
+        assert all(text in done.stdout for text in cut) and "was cut: it has 7 MB" in done.stderr
+        result = shell.result("call-tool", "chaos.act", "--max-result", "4")
+        assert [block["text"] for block in result["content"]] == cut and result["_meta"]["rkllm-chat/cut"] > 7 << 20
+        turn = run_turn(program, script)
+        (call,) = turn["result"]["calls"]
+        assert (call["status"], call["text"]) == ("completed", "\n".join(cut))
+        assert "was cut: its size is 7 MB" in " ".join(turn["result"]["notices"])
         assert shell.error("call-tool", "chaos.act", "--max-result", "0")["type"] == "UsageError"
     assert len(list((shell.folder / "pictures").iterdir())) == 2
+
+
+# How a text comes -> a server that answers with more than the limit.
+LONG: dict[str, Callable[[], AbstractContextManager[Any]]] = {
+    "body": lambda: open_site("call-long-text"),
+    "event": lambda: open_site("call-large-event"),
+    "frame": lambda: open_exchange("call-long-text"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("carrier", ["line", *LONG])
+def test_a_text_over_the_limit_is_cut_and_said_by_every_command(
+    carrier: str, shell: Shell, program: Run, script: Script
+) -> None:
+    with LONG.get(carrier, nullcontext)() as site:
+        if site:
+            shell.add("chaos", url=site.url)
+        else:
+            shell.add_chaos("huge-result")
+        result = shell.result("call-tool", "chaos.act", "--max-result", "4")
+        turn = run_turn(program, script)
+    (call,) = turn["result"]["calls"]
+    text, note = (block["text"] for block in result["content"])
+    assert note.startswith("[The result was cut: it has ") and note.endswith(", the limit is 4 MB.]")
+    # how much of the 4 MB is the text differs by the protocol that a command begins with
+    assert all(
+        set(one) == {"x"} and len(one) > (4 << 20) - 1000 for one in (text, call["text"].removesuffix(f"\n{note}"))
+    )

@@ -347,9 +347,15 @@ BODIES: dict[str, tuple[Callable[[bytes], bytes], str, str]] = {
     "call-deflate": (zlib.compress, JSON, "deflate"),
     "call-packed-events": (lambda said: gzip.compress(b"data: " + said + b"\n\n"), EVENTS, "gzip"),
     "call-deep": (lambda said: said.replace(b'"act is done"', b"[" * 101 + b"]" * 101), JSON, "identity"),
-    "call-large-event": (lambda said: b"data: " + said.replace(b"act", b"x" * (4 << 20)) + b"\n\n", EVENTS, "identity"),
+    "call-long-text": (lambda said: lengthen(said), JSON, "identity"),
+    "call-large-event": (lambda said: b"data: " + lengthen(said) + b"\n\n", EVENTS, "identity"),
     "call-event-bomb": (lambda _: gzip.compress(b"data: " + b" " * (8 << 20)), EVENTS, "gzip"),
 }
+
+
+def lengthen(said: bytes) -> bytes:
+    """The answer with a text of 5 MB."""
+    return said.replace(b"act is done", b"x" * (5 << 20))
 
 
 def give_body(handler: Handler, message: Message) -> None:

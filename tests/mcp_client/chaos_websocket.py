@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, suppress
 from socketserver import StreamRequestHandler
 from typing import Any
 
-from .chaos_http import BLOCK, Listener, Voice, make_big_image, pack_zeros, serving
+from .chaos_http import BLOCK, Listener, Voice, lengthen, make_big_image, pack_zeros, serving
 from .chaos_server import Message
 
 KEY = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # RFC 6455, 1.3
@@ -145,6 +145,7 @@ SOCKET_MODES: dict[str, Callable[[Line, bytes], object]] = {
     "call-bad-frame": lambda line, said: line.send(said, 7),  # a kind that there is not
     "call-bad-utf8": lambda line, said: line.send(said.replace(b"done", b"don\xe9")),
     "call-silent": lambda line, _: line.send(b"", PING),
+    "call-long-text": lambda line, said: line.send(lengthen(said)),
     "call-big-image": lambda line, said: line.send(make_big_image(json.loads(said)["id"])),
     # 1 MB that unpacks to 1 GB
     "call-bomb": lambda line, _: line.send(pack_zeros() * 100, TEXT, FINAL | PACKED),

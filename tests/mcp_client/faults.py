@@ -294,7 +294,7 @@ async def act_and_measure(mode: str, folder: Path) -> dict[str, Any]:
         unloaded_s = max(time.process_time() - worked_s, result.seconds - (read_queued_s(pids) - queued_s))
         growth_mb = (read_status("VmHWM") - before) / 1024
         after = [await trial.echo(), await trial.echo(server="fine")]
-    text = result.text if len(result.text) < 2000 else f"{result.text[:500]} ... {len(result.text)} characters"
+    text = result.text if len(result.text) < 2000 else f"{result.text[:500]} ... {result.text[-100:]}"
     return {
         **asdict(result),
         "text": text,

@@ -43,8 +43,7 @@ PROCESSES: dict[str, Outcome] = {
     "sigstop-self": (TimeLimitError, "within 0.5 s"),
     "init-bad-version": (ProtocolError, "'1999-12-31'"),
     "deep-json": (ProtocolError, "too deep"),
-    "huge-result": (ProtocolError, "(95 MB), limit 64 MB"),
-    "endless-line": (ProtocolError, "(128 MB), limit 64 MB"),
+    "endless-line": (ProtocolError, "(more than 128 MB), limit 64 MB"),
 }
 SITES: dict[str, Outcome] = {
     "ok": "act is done",

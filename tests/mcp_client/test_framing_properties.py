@@ -10,8 +10,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fuzzing import examples
+from rkllm_chat.mcp_client.protocol.cut_result import close_json
 from rkllm_chat.mcp_client.protocol.event_stream import EventParser
-from rkllm_chat.mcp_client.protocol.framing import TAIL_BYTES, TOO_DEEP, LineSplitter, parse_values
+from rkllm_chat.mcp_client.protocol.framing import TAIL_BYTES, TOO_DEEP, CutText, LineSplitter, parse_values
 from rkllm_chat.mcp_client.protocol.limits import MAX_DEPTH, MAX_MESSAGE_BYTES, MB
 
 
@@ -44,13 +45,12 @@ def test_events_are_read_with_any_line_end_in_any_pieces(
     edges = [0, *sorted(int(place * len(stream)) for place in places), len(stream)]
     parser = EventParser()
     read = [event for start, stop in pairwise(edges) for event in parser.feed(stream[start:stop])]
-    assert read == [(name, data, b"id: 7\n") for name, data in sent]
+    assert read == [(name, data) for name, data in sent]
+    assert parser.last_id == (b"7" if sent else b"")
 
 
-HEAD = 16 * TAIL_BYTES
 sizes = st.integers(0, 40) | st.sampled_from(
     (
-        HEAD,
         MAX_MESSAGE_BYTES - 1,
         MAX_MESSAGE_BYTES,
         MAX_MESSAGE_BYTES + 1,
@@ -77,22 +77,21 @@ any_line = (
 )
 
 
-def read_pieces(data: bytes, edges: list[float]) -> tuple[list[bytes], list[tuple[bytes, int]], LineSplitter]:
-    """What comes of bytes that are cut at these parts of their length: lines, lines too long, and the reader."""
+def read_pieces(data: bytes, edges: list[float]) -> tuple[list[bytes], list[CutText]]:
+    """What comes of bytes that are cut at these parts of their length: lines, also the last, and lines too long."""
     lines: list[bytes] = []
-    too_long: list[tuple[bytes, int]] = []
-    reader = LineSplitter(lambda line: lines.append(bytes(line)), lambda ends, size: too_long.append((ends, size)))
+    too_long: list[CutText] = []
+    reader = LineSplitter(lambda line: lines.append(bytes(line)), too_long.append)
     for start, end in pairwise([0, *sorted(int(edge * len(data)) for edge in edges), len(data)]):
         reader.feed(data[start:end])
-    return lines, too_long, reader
+    reader.end_line()
+    return lines, too_long
 
 
 @given(data=st.lists(st.binary(max_size=30) | st.just(b"\n"), max_size=20).map(b"".join), edges=cuts)
 @example(data=b"\r\n\n\x00\xff\xfe\n{", edges=[0.5])
 def test_the_lines_of_any_bytes_are_what_stands_between_newlines(data: bytes, edges: list[float]) -> None:
-    lines, too_long, reader = read_pieces(data, edges)
-    *whole, rest = data.split(b"\n")
-    assert (lines, too_long, reader.head) == (whole, [], rest)
+    assert read_pieces(data, edges) == (data.split(b"\n"), [])
 
 
 @settings(max_examples=examples(25))
@@ -100,15 +99,24 @@ def test_the_lines_of_any_bytes_are_what_stands_between_newlines(data: bytes, ed
 @example(lengths=[MAX_MESSAGE_BYTES + TAIL_BYTES], edges=[1 - 100 / MAX_MESSAGE_BYTES])
 def test_of_a_line_that_is_too_long_its_ends_and_its_size_are_told(lengths: list[int], edges: list[float]) -> None:
     made = [(b"%d:" % number + b"x" * length)[:length] for number, length in enumerate(lengths)]
-    lines, too_long, reader = read_pieces(b"".join(line + b"\n" for line in made), edges)
+    lines, too_long = read_pieces(b"\n".join(made), edges)
     assert lines == [line for line in made if len(line) <= MAX_MESSAGE_BYTES]
-    assert too_long == [(told_of(line), len(line)) for line in made if len(line) > MAX_MESSAGE_BYTES]
-    assert (reader.head, reader.discarded) == (b"", 0)
+    assert too_long == [describe_cut(line.decode()) for line in made if len(line) > MAX_MESSAGE_BYTES]
 
 
-def told_of(line: bytes) -> bytes:
-    """The beginning of a long line, and of what is beyond the limit the end."""
-    return line[:HEAD] + line[MAX_MESSAGE_BYTES:][-TAIL_BYTES:]
+def describe_cut(line: str) -> CutText:
+    """The beginning of a long line, and the end of what is beyond the limit."""
+    return CutText(line[:MAX_MESSAGE_BYTES], line[MAX_MESSAGE_BYTES:][-TAIL_BYTES:], len(line))
+
+
+@given(values, st.booleans(), st.booleans(), st.floats(0, 1))
+@example({"a": "\U0001f600"}, True, True, 0.9)
+def test_the_beginning_of_any_json_is_closed_and_keeps_what_was_whole(
+    value: object, escapes: bool, spaced: bool, part: float
+) -> None:
+    text = json.dumps([value], ensure_ascii=escapes, separators=None if spaced else (",", ":"))
+    json.loads(close_json(text[: max(1, int(part * len(text)))]))
+    assert close_json(text) == text
 
 
 @pytest.mark.slow

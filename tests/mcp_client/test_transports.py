@@ -23,7 +23,7 @@ ON_SOCKETS = {
     "ok": "act is done",
     "partial-line": "whole",
     "exit-zero-on-call": "The connection to server",
-    "huge-result": "too large",
+    "huge-result": "[The result was cut: it has 95 MB, the limit is 4 MB.]",
 }
 
 

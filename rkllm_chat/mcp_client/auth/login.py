@@ -38,7 +38,7 @@ from ..transports.addresses import (
     redact_url,
     resolve_url,
 )
-from ..transports.http_body import UnreadableBodyError, copy_response, read_body
+from ..transports.http_body import UnreadableBodyError, copy_response, read_whole_body
 from ..transports.tls import get_tls_context
 from .credentials import CredentialFile, StoredLogin
 from .loopback_redirect import LoopbackReceiver, Redirect, parse_redirect
@@ -343,7 +343,7 @@ class Login:
                 ) as client:
                     response = await client.send(request, stream=True, follow_redirects=False)
                     try:
-                        return copy_response(response, bytes(await read_body(response)))
+                        return copy_response(response, await read_whole_body(response))
                     finally:
                         await response.aclose()
         except (httpx2.HTTPError, UnreadableBodyError, TimeoutError) as error:

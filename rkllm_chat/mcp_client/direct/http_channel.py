@@ -30,7 +30,7 @@ from ...core.sanitize import sanitize_line
 from ..protocol.dialog import STATELESS_VERSION
 from ..protocol.event_stream import EventParser, resume_wait_s
 from ..protocol.faults import SessionLostError, hint_for_status, retry_wait_s
-from ..protocol.framing import parse_values
+from ..protocol.framing import BoundedBytes, CutText, parse_values
 from ..protocol.http_answer import adopt_error, parse_small, quote_error_body, reports_lost_session
 from ..protocol.http_body import CHUNK_BYTES, BodyDecoder
 from ..protocol.http_headers import SESSION_HEADER, make_message_headers, make_stream_headers
@@ -150,9 +150,9 @@ class HttpChannel(Channel):
             self._request_id = message["id"]
             self._read_stream(response, dialog)
         else:
-            content = self._read(response)
-            self._check_session(response.status, content, phase)
-            self._receive_body(content, dialog, message["id"])
+            answer = self._read(response)
+            self._check_session(response.status, answer.content, phase)
+            self._receive_body(answer, dialog, message["id"])
 
     def _check_session(self, status: int, body: bytearray, phase: str) -> None:
         """Raise SessionLostError, once, if the body says that the server does not know the session."""
@@ -160,12 +160,19 @@ class HttpChannel(Channel):
             self._session_id, self._has_lost_session = "", True
             raise SessionLostError(f"{self._name} has lost the session.", **self._details(phase), status=status)
 
-    def _receive_body(self, body: bytearray, dialog: Dialog, request_id: int | str | None) -> None:
+    def _receive_body(self, body: BoundedBytes, dialog: Dialog, request_id: int | str | None) -> None:
         """Pass on the messages of a body, which is freed before they are parsed: it is as large as a result at most."""
-        text = body.decode("utf-8", errors="replace")
-        body.clear()
-        for value in self._values(text):
-            dialog.receive(self.session.receive_value(adopt_error(value, request_id)))
+        self._receive_text(body.take_text(), dialog, request_id)
+
+    def _receive_text(self, text: str | CutText, dialog: Dialog, request_id: int | str | None) -> list[dict[str, Any]]:
+        """Pass on the messages of a body or an event; return the replies to the server."""
+        if isinstance(text, CutText):
+            return dialog.receive(self.session.receive_cut(text, request_id))
+        return [
+            reply
+            for value in self._values(text)
+            for reply in dialog.receive(self.session.receive_value(adopt_error(value, request_id)))
+        ]
 
     def _headers(self, message: dict[str, Any]) -> dict[str, str]:
         made = make_message_headers(message, self._version, self._session_id)
@@ -222,15 +229,17 @@ class HttpChannel(Channel):
     def _decoder(self, response: HTTPResponse) -> BodyDecoder:
         return BodyDecoder(response.headers.get("content-encoding", ""), self._max_bytes, self._unusable_error)
 
-    def _read(self, response: HTTPResponse) -> bytearray:
-        decoder = self._decoder(response)
-        while chunk := response.read1(CHUNK_BYTES):
-            decoder.add(chunk)
-        if response.length:
+    def _read(self, response: HTTPResponse) -> BoundedBytes:
+        decoder, reads_on = self._decoder(response), True
+        while reads_on and (chunk := response.read1(CHUNK_BYTES)):
+            reads_on = decoder.add(chunk)
+        if not reads_on:
+            self.close_connection()
+        elif response.length:
             raise OSError("it closed the connection before the response was complete")
         decoder.end()
         response.close()
-        return decoder.content
+        return decoder.body
 
     def _discard(self, response: HTTPResponse) -> None:
         """Discard the response to a message that needs none, without waiting for a stream."""
@@ -241,7 +250,7 @@ class HttpChannel(Channel):
 
     def _read_stream(self, response: HTTPResponse, dialog: Dialog) -> None:
         """Read the events of a stream up to the answer, also if the stream has to be resumed for that."""
-        parser, failures = EventParser(), 0
+        parser, failures = EventParser(self._max_bytes), 0
         stream: HTTPResponse | None = response
         while True:
             if stream:
@@ -265,11 +274,10 @@ class HttpChannel(Channel):
         """
         try:
             for data in self._events(response, parser):
-                for value in self._values(data):
-                    replies = dialog.receive(self.session.receive_value(adopt_error(value, self._request_id)))
-                    self._extend(dialog.progress_count)
-                    for reply in replies:
-                        self._send_reply(reply)
+                replies = self._receive_text(data, dialog, self._request_id)
+                self._extend(dialog.progress_count)
+                for reply in replies:
+                    self._send_reply(reply)
                 if dialog.response is not None:
                     return
         except TimeoutError:
@@ -309,11 +317,11 @@ class HttpChannel(Channel):
             self._deadline.extend(time.monotonic())
             self._end = self._socket.end = self._deadline.end
 
-    def _events(self, response: HTTPResponse, parser: EventParser) -> Iterator[str]:
+    def _events(self, response: HTTPResponse, parser: EventParser) -> Iterator[str | CutText]:
         """Yield the data of the messages in a stream of events."""
         decoder = self._decoder(response)
         while chunk := response.read1(CHUNK_BYTES):
-            yield from (data for name, data, _ in decoder.parse(chunk, parser) if name == "message" and data)
+            yield from (data for name, data in decoder.parse(chunk, parser) if name == "message" and data)
 
     def _values(self, text: str) -> list[Any]:
         try:
@@ -328,9 +336,9 @@ class HttpChannel(Channel):
         """Handle a status of 300 or more: an answer in the body, a case for the other client, a retry, or an error."""
         status, how = response.status, f"HTTP {response.status} {response.reason}".strip()
         body = self._read(response)
-        said = quote_error_body(body)
+        said = quote_error_body(body.content)
         if status not in (401, 403):
-            self._check_session(status, body, phase)
+            self._check_session(status, body.content, phase)
         with contextlib.suppress(ProtocolError):
             self._receive_body(body, dialog, message.get("id") if "method" in message else None)
         details = {**self._details(phase), "status": status}

@@ -21,6 +21,7 @@ from ...config.project_trust import TrustStore
 from ...config.servers import ServerConfig
 from ...config.tool_pins import ToolPins, extract_pinned_fields, extract_prompt_fields, quarantine_error
 from ...core.errors import ProtocolError, TimeLimitError
+from ..protocol.cut_result import describe_cut_result, read_cut_size
 from ..protocol.faults import (
     METHOD_NOT_FOUND,
     NEEDS,
@@ -221,7 +222,10 @@ class ServerSession:
                 raise
             self._hand_over()
             result = self._request("tools/call", params, "call", limit_s)
-        self._check_output(name, result)
+        if size := read_cut_size(result):
+            self.call_notices.append(describe_cut_result(self.server.name, name, size))
+        else:
+            self._check_output(name, result)
         if not result.get("isError") and (denial := self.session.explain_denial("")):
             self.call_notices.append(denial)
         return result

@@ -16,7 +16,8 @@ from ...core.errors import ConnectError, ProtocolError
 from ...core.programs import describe_exit
 from ...core.redact import truncate_start
 from ..process.process_tree import wait_readable
-from ..protocol.faults import explain_size, quote_stderr
+from ..protocol.cut_result import explain_size
+from ..protocol.faults import quote_stderr
 from ..protocol.limits import MAX_DISCARDED_BYTES, MAX_RESULT_BYTES, STDERR_TAIL_BYTES, ProgressDeadline
 from ..protocol.session import Session
 from .client import Channel, make_timeout_error
@@ -111,7 +112,10 @@ class StdioChannel(Channel):
         self._events += self.session.receive_bytes(data)
         if self.session.discarded > MAX_DISCARDED_BYTES:
             reason = explain_size(self.session.discarded, self._max_bytes)
-            raise ProtocolError(f'Server "{self._name}" sent an unusable response: {reason}.', server=self._name)
+            if not (cut := self.session.receive_unfinished()):
+                raise ProtocolError(f'Server "{self._name}" sent an unusable response: {reason}.', server=self._name)
+            self._events += cut
+            return False
         return bool(data)
 
     def _read_errors(self) -> bool:

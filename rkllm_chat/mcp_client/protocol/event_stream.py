@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
-from .limits import DEFAULT_RESUME_S, MAX_RESUME_FAILURES, MIN_RESUME_S
+from .framing import BoundedBytes, CutText
+from .limits import DEFAULT_RESUME_S, MAX_MESSAGE_BYTES, MAX_RESUME_FAILURES, MIN_RESUME_S
 
 _MAX_RETRY_DIGITS = 10
 
@@ -22,29 +23,30 @@ def resume_wait_s(parser: EventParser, failures: int) -> float | None:
 class EventParser:
     """Parse a stream of server-sent events (WHATWG HTML, 9.2.6): lines end with CR, LF or both.
 
+    Args:
+        max_bytes: Limit of the data of an event; what is longer is cut.
+
     Attributes:
         pending_bytes: Size of the event that is not complete yet.
         last_id: The id of the last complete event that had one, where a broken stream is resumed; empty before.
         retry_s: How long to wait before that, as the server wishes or else as usual.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, max_bytes: int = MAX_MESSAGE_BYTES) -> None:
         self.last_id = self._id = b""
         self.retry_s = DEFAULT_RESUME_S
-        self._rest = bytearray()
-        self._lines: list[str] = []
-        self._name = self._others = b""
-        self._ends_with_cr = False
-        self._line_bytes = 0
-        self.pending_bytes = 0
+        self._max_bytes = max_bytes
+        self.restart()
 
     def restart(self) -> None:
         """Forget an incomplete event: what comes next is another stream with the rest."""
-        self._rest, self._lines, self._name, self._others, self._id = bytearray(), [], b"", b"", self.last_id
-        self._ends_with_cr, self._line_bytes, self.pending_bytes = False, 0, 0
+        self._line, self._data = BoundedBytes(self._max_bytes), BoundedBytes(self._max_bytes)
+        self._name, self._id = b"", self.last_id
+        self._has_data = self._has_lines = self._ends_with_cr = False
+        self.pending_bytes = 0
 
-    def feed(self, piece: bytes) -> Iterator[tuple[str, str, bytes]]:
-        """Yield each event that is complete: its name, its data, and its other lines (id, retry).
+    def feed(self, piece: bytes) -> Iterator[tuple[str, str | CutText]]:
+        """Yield each event that is complete: its name and its data.
 
         The data of an event that only has an id is empty: servers open a stream with one (MCP 2025-11-25, transports).
         """
@@ -52,39 +54,41 @@ class EventParser:
         if piece:  # an empty one leaves open whether the LF of a CRLF follows
             self._ends_with_cr = piece.endswith(b"\r")
         *whole, rest = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
-        for line in whole:
-            self._rest += line
-            complete, self._rest = self._rest, bytearray()
-            yield from self._take(complete)
-        self._rest += rest
-        self.pending_bytes = len(self._rest) + self._line_bytes
+        for part in whole:
+            self._line.add(part)
+            line, self._line = self._line, BoundedBytes(self._max_bytes)
+            if not line.size:
+                yield from self._end_event()
+            else:
+                self._take(line)
+        self._line.add(rest)
+        self.pending_bytes = self._line.size + self._data.size
 
-    def _take(self, line: bytearray) -> Iterable[tuple[str, str, bytes]]:
-        """Process a line, which is as large as a result at most: it is decoded at once, and its bytes are freed."""
-        if not line:
-            return self._end_event()
-        end = line.find(b":")
-        field, start = bytes(line[: end if end >= 0 else None]), end + 1 if end >= 0 else len(line)
-        start += line[start : start + 1] == b" "
+    def _take(self, line: BoundedBytes) -> None:
+        """Process a line, whose data is as large as a result at most: it is not copied."""
+        content = line.content
+        end = content.find(b":")
+        field, start = bytes(content[: end if end >= 0 else None]), end + 1 if end >= 0 else len(content)
+        start += content[start : start + 1] == b" "
         if field == b"data":
-            self._line_bytes += len(line)
-            del line[:start]
-            self._lines.append(line.decode("utf-8", errors="replace"))
-            line.clear()
+            del content[:start]
+            if self._has_data:
+                self._data.add(b"\n")
+            self._data.join(line)
+            self._has_data = True
         elif field == b"event":
-            self._name = bytes(line[start:])
+            self._name = bytes(content[start:])
         elif field in (b"id", b"retry"):
-            self._others += bytes(line) + b"\n"
-            self._note(field, bytes(line[start:]))
-        return []
+            self._has_lines = True
+            self._note(field, bytes(content[start:]))
 
-    def _end_event(self) -> Iterable[tuple[str, str, bytes]]:
+    def _end_event(self) -> Iterator[tuple[str, str | CutText]]:
         self.last_id = self._id
-        name = self._name.decode("utf-8", errors="replace") or "message"
-        event = (name, "\n".join(self._lines), self._others)
-        is_event, self._lines, self._name, self._others = bool(self._lines or self._others), [], b"", b""
-        self._line_bytes = 0
-        return [event] if is_event else []
+        name, data = self._name.decode("utf-8", errors="replace") or "message", self._data
+        is_event = self._has_data or self._has_lines
+        self._name, self._data, self._has_data, self._has_lines = b"", BoundedBytes(self._max_bytes), False, False
+        if is_event:
+            yield name, data.take_text()
 
     def _note(self, field: bytes, value: bytes) -> None:
         if field == b"id" and b"\0" not in value:

@@ -16,6 +16,7 @@
 | `[]` or null for an object, null for what is absent | an empty object, and absent (`normalize`) |
 | a tool without an input schema, or without its type | takes any arguments, or an object |
 | no structured content though a schema announces it | the result counts, with a note |
+| a result of a tool or a resource over the limit | is cut there, with a note (`cut_result`) |
 | an event without data | no message: it has an id at which the stream can be resumed |
 | a stream that ends without the answer | it is resumed after its last id, twice in vain at most |
 """
@@ -29,7 +30,7 @@ from ...core.errors import ConnectError, ProtocolError
 from ...core.redact import truncate_at_word
 from ...core.retry_after import parse_retry_after
 from .framing import TOO_DEEP
-from .limits import MAX_RETRY_WAIT_S, MB
+from .limits import MAX_RETRY_WAIT_S
 
 INVALID_REQUEST = -32600
 METHOD_NOT_FOUND = -32601
@@ -65,11 +66,6 @@ def explain_wrong_id(response_id: object, request_id: object) -> str:
 def make_unusable(reason: str, code: int = UNUSABLE_CODE) -> dict[str, Any]:
     """Return the JSON-RPC error that stands for an unusable response."""
     return {"code": code, "message": reason, "data": UNUSABLE}
-
-
-def explain_size(size: int, limit: int) -> str:
-    """Return why a message of this size is refused; both in bytes."""
-    return f"result too large ({size / MB:.0f} MB), limit {limit // MB} MB"
 
 
 def quote_stderr(text: str) -> str:

@@ -9,7 +9,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from .limits import MAX_DEPTH, MAX_MESSAGE_BYTES
 
@@ -33,6 +33,58 @@ class IncompleteJsonError(ValueError):
     """Raised when the text ends inside a JSON value."""
 
 
+class CutText(NamedTuple):
+    """A text over the limit: its beginning, the last bytes of the rest, and the size of all in bytes."""
+
+    head: str
+    tail: str
+    size: int
+
+
+class BoundedBytes:
+    """Bytes of which the first are kept, up to a limit, and the last 256 of the others.
+
+    Attributes:
+        content: The first bytes.
+        discarded: How many were not kept there.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self.content, self.discarded = bytearray(), 0
+        self._max_bytes, self._tail = max_bytes, b""
+
+    @property
+    def size(self) -> int:
+        """How many bytes there were."""
+        return len(self.content) + self.discarded
+
+    def add(self, data: bytes | bytearray) -> None:
+        """Add bytes at the end."""
+        room = self._max_bytes - len(self.content)
+        self.content += data[:room] if len(data) > room else data
+        if len(data) > room:
+            self.discarded += len(data) - room
+            self._tail = (self._tail + data[room:])[-TAIL_BYTES:]
+
+    def join(self, other: BoundedBytes) -> None:
+        """Add the bytes of another, which is not used any more."""
+        if not self.size:
+            self.content, self.discarded, self._tail = other.content, other.discarded, other._tail
+            return
+        self.add(other.content)
+        if other.discarded:
+            self.discarded += other.discarded
+            self._tail = other._tail
+
+    def take_text(self) -> str | CutText:
+        """Return the bytes as text, and free them."""
+        text, size = self.content.decode("utf-8", errors="replace"), self.size
+        self.content.clear()
+        if not self.discarded:
+            return text
+        return CutText(text.rstrip("\ufffd"), self._tail.decode("utf-8", errors="replace"), size)
+
+
 class LineSplitter:
     """Split a byte stream into lines of limited size.
 
@@ -40,54 +92,41 @@ class LineSplitter:
 
     Args:
         on_line: Called with each complete line, without its newline; it may clear the line to free its memory.
-        on_long: Called for a longer line with its beginning and end, and its size in bytes.
+        on_long: Called for a longer line.
         max_bytes: The limit of a line.
-
-    Attributes:
-        discarded: Bytes dropped so far from the current unfinished line.
     """
 
     def __init__(
         self,
         on_line: Callable[[bytearray], None],
-        on_long: Callable[[bytes, int], None],
+        on_long: Callable[[CutText], None],
         max_bytes: int = MAX_MESSAGE_BYTES,
     ) -> None:
-        self.discarded = 0
         self._max_bytes = max_bytes
         self._on_line, self._on_long = on_line, on_long
-        self._buffer = bytearray()
-        self._tail = b""
+        self._line = BoundedBytes(max_bytes)
+
+    @property
+    def discarded(self) -> int:
+        """Bytes dropped so far from the current unfinished line."""
+        return self._line.discarded
 
     def feed(self, data: bytes) -> None:
         """Process the next bytes of the stream."""
         start = 0
         while (end := data.find(b"\n", start)) >= 0:
-            self._keep(data[start:end])
-            self._finish()
+            self._line.add(data[start:end])
+            self.end_line()
             start = end + 1
-        self._keep(data[start:])
+        self._line.add(data[start:])
 
-    def _keep(self, data: bytes) -> None:
-        room = self._max_bytes - len(self._buffer)
-        self._buffer += data[:room] if len(data) > room else data
-        if len(data) > room:
-            self.discarded += len(data) - room
-            self._tail = (self._tail + data[room:])[-TAIL_BYTES:]
-
-    def _finish(self) -> None:
-        line, self._buffer = self._buffer, bytearray()
-        discarded, self.discarded = self.discarded, 0
-        if discarded:
-            self._on_long(bytes(line[: 16 * TAIL_BYTES]) + self._tail, len(line) + discarded)
-            self._tail = b""
-        else:
-            self._on_line(line)
-
-    @property
-    def head(self) -> bytes:
-        """The beginning of the unfinished line."""
-        return bytes(self._buffer[: 16 * TAIL_BYTES])
+    def end_line(self) -> None:
+        """Process the line that was read so far as if it had ended here."""
+        line, self._line = self._line, BoundedBytes(self._max_bytes)
+        if not line.discarded:
+            self._on_line(line.content)
+        elif isinstance(cut := line.take_text(), CutText):
+            self._on_long(cut)
 
 
 def parse_values(text: str) -> list[Any]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from .cut_result import explain_size
 from .event_stream import EventParser
-from .limits import MB
+from .framing import BoundedBytes, CutText
+from .limits import MAX_DISCARDED_BYTES
 
 CHUNK_BYTES = 1 << 16
 _GZIP_OR_ZLIB = 47
@@ -17,15 +19,15 @@ class BodyDecoder:
 
     Args:
         encoding: Its header Content-Encoding, "" if there is none.
-        max_bytes: Limit of the whole body, or of an event in it.
+        max_bytes: Limit of the whole body, or of an event in it; what is longer is cut.
         fail: Makes the exception of a reason why the body is unusable.
 
     Attributes:
-        content: What `add` has decoded.
+        body: What `add` has decoded.
     """
 
     def __init__(self, encoding: str, max_bytes: int, fail: Callable[[str], Exception]) -> None:
-        self.content = bytearray()
+        self.body = BoundedBytes(max_bytes)
         self._encoding, self._max_bytes, self._fail = encoding.strip().lower() or "identity", max_bytes, fail
         self._inflate: Any = None
 
@@ -49,23 +51,20 @@ class BodyDecoder:
         except zlib.error as error:
             raise self._fail(f"it is not valid {self._encoding}: {error}") from None
 
-    def add(self, chunk: bytes) -> None:
-        """Decode a chunk of a body that is read as a whole."""
+    def add(self, chunk: bytes) -> bool:
+        """Decode a chunk of a body that is read as a whole; return whether to read on."""
         for piece in self.decode(chunk):
-            self.content += piece
-            self._check_size(len(self.content))
+            self.body.add(piece)
+        return self.body.discarded <= MAX_DISCARDED_BYTES
 
     def end(self) -> None:
         """Check that the whole body has been decoded."""
-        if self._inflate and not self._inflate.eof:
+        if self._inflate and not self._inflate.eof and self.body.discarded <= MAX_DISCARDED_BYTES:
             raise self._fail(f"it is not valid {self._encoding}: it is incomplete")
 
-    def parse(self, chunk: bytes, parser: EventParser) -> Iterator[tuple[str, str, bytes]]:
+    def parse(self, chunk: bytes, parser: EventParser) -> Iterator[tuple[str, str | CutText]]:
         """Decode a chunk of a stream of events; yield the events, see `EventParser.feed`."""
         for piece in self.decode(chunk):
             yield from parser.feed(piece)
-            self._check_size(parser.pending_bytes)
-
-    def _check_size(self, size: int) -> None:
-        if size > self._max_bytes:
-            raise self._fail(f"result too large, limit {self._max_bytes // MB} MB")
+            if parser.pending_bytes > MAX_DISCARDED_BYTES:
+                raise self._fail(explain_size(parser.pending_bytes, self._max_bytes))

@@ -18,8 +18,10 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .faults import UNREADABLE_REQUEST_CODES, explain_size, explain_wrong_id, is_same_id, make_unusable
+from .cut_result import explain_size, read_cut_response, shorten_result
+from .faults import UNREADABLE_REQUEST_CODES, explain_wrong_id, is_same_id, make_unusable
 from .framing import (
+    CutText,
     IncompleteJsonError,
     LineSplitter,
     PartialJson,
@@ -51,7 +53,7 @@ _MAX_ANSWERED = 1000
 """Ids of requests whose late or repeated responses are ignored."""
 _ID, _METHOD, _BODY = r'"id"\s*:\s*(-?\d{1,18}(?=[\s,}])|"[^"\\]{0,200}")', r'"method"\s*:', r'"(?:result|error)"\s*:'
 """Members of a message; compiled where they are used, as few commands need them."""
-_END_CHARACTERS = 256
+_HEAD_CHARACTERS, _END_CHARACTERS = 4096, 256
 
 
 def _ignore(_kind: str, _what: object) -> None:
@@ -85,7 +87,7 @@ class Session:
         self._max_bytes, self._note, self._now = max_bytes, note, clock
         self.refusals: list[Message] = []
         self._events: list[Event] = []
-        self._lines = LineSplitter(self._receive_line, self._reject_line, max_bytes)
+        self._lines = LineSplitter(self._receive_line, self._receive_cut, max_bytes)
         self._pending: dict[RequestId, str] = {}
         self._answered: deque[RequestId] = deque(maxlen=_MAX_ANSWERED)
         self._server_requests: set[RequestId] = set()
@@ -250,14 +252,42 @@ class Session:
         text, self._partial = self._partial.text if self._partial else b"", None
         self._suspect_text(text.decode("utf-8", errors="replace"), "it is incomplete", 0)
 
-    def _reject_line(self, ends: bytes, size: int) -> None:
-        """Process a line over the limit, of which there are the beginning and the end."""
-        self._suspect_text(ends.decode("utf-8", errors="replace"), explain_size(size, self._max_bytes))
+    def receive_cut(self, cut: CutText, request_id: RequestId | None = None) -> list[Event]:
+        """Process a message over the limit, of which there are the beginning and the end.
 
-    def reject_unfinished(self) -> list[Event]:
-        """Process a line that is over the limit before it has ended."""
-        self._reject_line(self._lines.head, self._lines.discarded)
+        Args:
+            cut: The message.
+            request_id: The only request that it can answer, if that is known.
+        """
+        self._receive_cut(cut, request_id)
         return self._take_events()
+
+    def receive_unfinished(self) -> list[Event]:
+        """Process a line that is over the limit before it has ended."""
+        self._lines.end_line()
+        return self._take_events()
+
+    def _receive_cut(self, cut: CutText, request_id: RequestId | None = None) -> None:
+        ends, reason = cut.head[:_HEAD_CHARACTERS] + cut.tail, explain_size(cut.size, self._max_bytes)
+        response = read_cut_response(cut)
+        if response is None:
+            if request_id is None:
+                self._suspect_text(ends, reason)
+            else:
+                self._suspect(request_id, make_unusable(reason))
+            return
+        request_id = self._find_request(ends) if request_id is None else request_id
+        answer: Message | None = None
+        if request_id in self._pending and "result" in response:
+            result = shorten_result(self._pending[request_id], response["result"], cut, self._max_bytes)
+            answer = result and {"jsonrpc": "2.0", "id": request_id, "result": result}
+        elif not _find_fault(failed := {"jsonrpc": "2.0", "id": request_id, "error": response.get("error")}):
+            answer = failed
+        if answer:
+            self._deliver_response(answer)
+        else:
+            self._note("stray", reason)
+            self._suspect(request_id, make_unusable(reason))
 
     def _receive_value(self, value: Any) -> None:
         if isinstance(value, dict) and isinstance(value.get("id"), float):

@@ -41,7 +41,7 @@ from ..protocol.faults import (
     is_response,
     is_same_id,
 )
-from ..protocol.framing import parse_values
+from ..protocol.framing import BoundedBytes, CutText, parse_values
 from ..protocol.http_answer import adopt_error, parse_small, quote_error_body, reports_lost_session
 from ..protocol.http_headers import SESSION_HEADER, make_message_headers, make_stream_headers
 from ..protocol.limits import MAX_RESUME_FAILURES, RateLimit
@@ -263,8 +263,12 @@ class HttpTransport(Transport):
                         self._settle()
                         await self._read_stream(response, request_id, method)
                     return
-                content = response.content if response.is_closed else await read_body(response, self.max_bytes)
-            self._receive_body(response, content, request_id, SESSION_HEADER in headers)
+                if response.is_closed:
+                    body = BoundedBytes(self.max_bytes)
+                    body.add(response.content)
+                else:
+                    body = await read_body(response, self.max_bytes)
+            self._receive_body(response, body, request_id, SESSION_HEADER in headers)
 
     def _make_headers(self, message: Message) -> dict[str, str]:
         driver = self._driver
@@ -289,10 +293,10 @@ class HttpTransport(Transport):
             self.note_broken(f"cannot be reached: {describe_connect_error(error)}")
 
     def _receive_body(
-        self, response: httpx2.Response, content: bytes | bytearray, request_id: RequestId | None, in_session: bool
+        self, response: httpx2.Response, body: BoundedBytes, request_id: RequestId | None, in_session: bool
     ) -> None:
         """Process a response that is no stream: the answer to a request, or the fate of another message."""
-        value = parse_small(content)
+        value = parse_small(body.content)
         is_jsonrpc = isinstance(value, dict) and "jsonrpc" in value
         if response.is_success:
             self.problem = ""
@@ -305,19 +309,21 @@ class HttpTransport(Transport):
             self._group.cancel_scope.cancel()
         elif request_id is not None:
             self._settle()
-            self._receive_answer(response, content, request_id, in_session)
+            self._receive_answer(response, body.take_text(), request_id, in_session)
 
     def _receive_answer(
-        self, response: httpx2.Response, content: bytes | bytearray, request_id: RequestId, in_session: bool
+        self, response: httpx2.Response, content: str | CutText, request_id: RequestId, in_session: bool
     ) -> None:
         """Deliver the messages of a body; without the answer among them, the request has failed."""
-        text = content.decode("utf-8", errors="replace").strip().removeprefix("\ufeff")
         reason = "it has no answer"
         try:
-            self._receive_text(text, request_id, in_session)
+            self._receive_text(content, request_id, in_session)
         except ValueError as error:
-            kind = get_content_type(response)
-            reason = str(error) if text.startswith(("{", "[")) else f"it is {kind}, not JSON" if text else "it is empty"
+            reason = str(error)
+            if not content:
+                reason = "it is empty"
+            elif isinstance(content, str) and not content.lstrip("\ufeff \t\r\n").startswith(("{", "[")):
+                reason = f"it is {get_content_type(response)}, not JSON"
         if response.status_code == httpx2.codes.ACCEPTED:
             reason = "the request was only acknowledged, with 202 Accepted"
         if response.next_request:
@@ -346,9 +352,12 @@ class HttpTransport(Transport):
         name = self.server.name
         self._driver.fail_with(request_id, SessionLostError(f'Server "{name}" has lost the session.', server=name))
 
-    def _receive_text(self, text: str, request_id: RequestId, in_session: bool) -> None:
+    def _receive_text(self, text: str | CutText, request_id: RequestId, in_session: bool) -> None:
         """Deliver the messages in a body or an event. Raises ValueError if there are none."""
-        for value in parse_values(text):
+        if isinstance(text, CutText):
+            self._driver.deliver(self._driver.session.receive_cut(text, request_id))
+            return
+        for value in parse_values(text.strip().removeprefix("\ufeff")):
             for message in value if isinstance(value, list) else [value]:
                 self._receive_value(message, request_id, in_session)
 
@@ -368,7 +377,7 @@ class HttpTransport(Transport):
 
     async def _read_stream(self, response: httpx2.Response, request_id: RequestId, method: str | None) -> None:
         """Read the events of a response up to the answer, also if the stream has to be resumed for that."""
-        session, parser, failures = self._driver.session, EventParser(), 0
+        session, parser, failures = self._driver.session, EventParser(self.max_bytes), 0
         await self._read_events(response, parser, request_id)
         while session.is_pending(request_id) and self._driver.version != STATELESS_VERSION:
             wait_s = resume_wait_s(parser, failures)
@@ -389,10 +398,10 @@ class HttpTransport(Transport):
         session, in_session = self._driver.session, bool(self._session_id)
         try:
             async with aclosing(read_events(response, parser, self.max_bytes)) as events:
-                async for name, data, _ in events:
+                async for name, data in events:
                     if name == "message" and data:
                         try:
-                            self._receive_text(data.strip(), request_id, in_session)
+                            self._receive_text(data, request_id, in_session)
                         except ValueError as error:
                             self._driver.fail_request(request_id, str(error))
                     if not session.is_pending(request_id):
@@ -416,7 +425,7 @@ class HttpTransport(Transport):
 
     async def _listen(self) -> None:
         """Read the stream on which the server itself begins; that it has none says nothing about the session."""
-        parser, failures = EventParser(), 0
+        parser, failures = EventParser(self.max_bytes), 0
         opened: deque[float] = deque(maxlen=MAX_STREAMS)
         while failures < MAX_RESUME_FAILURES:
             if len(opened) == MAX_STREAMS:
@@ -439,10 +448,18 @@ class HttpTransport(Transport):
 
     async def _read_own_stream(self, response: httpx2.Response, parser: EventParser) -> None:
         async with aclosing(read_events(response, parser, self.max_bytes)) as events:
-            async for name, data, _ in events:
+            async for name, data in events:
                 if name == "message":
-                    self._driver.deliver(self._driver.session.receive_line(bytearray(data.encode())))
+                    self._receive_event(data)
                 await self._brake.count()
+
+    def _receive_event(self, data: str | CutText) -> None:
+        """Deliver the messages of an event that belongs to no request."""
+        session = self._driver.session
+        if isinstance(data, CutText):
+            self._driver.deliver(session.receive_cut(data))
+        else:
+            self._driver.deliver(session.receive_line(bytearray(data.encode())))
 
     # Server-sent events
 
@@ -458,14 +475,14 @@ class HttpTransport(Transport):
                 )
             async with anyio.create_task_group() as group:
                 self._enter(group)
-                async with aclosing(read_events(response, EventParser(), self.max_bytes)) as events:
-                    async for name, data, _ in events:
+                async with aclosing(read_events(response, EventParser(self.max_bytes), self.max_bytes)) as events:
+                    async for name, data in events:
                         if name == "endpoint" and not self._is_settled:
                             self._settle()
-                            group.start_soon(self._post_all, _resolve_endpoint(response.url, data))
+                            group.start_soon(self._post_all, _resolve_endpoint(response.url, str(data)))
                             self._mark_connected()
                         elif name == "message":
-                            self._driver.deliver(self._driver.session.receive_line(bytearray(data.encode())))
+                            self._receive_event(data)
                         await self._brake.count()
                 self._end("ended its event stream")
                 group.cancel_scope.cancel()

@@ -6,7 +6,9 @@ from collections.abc import AsyncGenerator
 
 import httpx2
 
+from ..protocol.cut_result import explain_size
 from ..protocol.event_stream import EventParser
+from ..protocol.framing import BoundedBytes, CutText
 from ..protocol.http_body import BodyDecoder
 from ..protocol.limits import MAX_MESSAGE_BYTES
 
@@ -14,21 +16,30 @@ _ENCODING_HEADERS = ("content-encoding", "content-length", "transfer-encoding")
 
 
 class UnreadableBodyError(Exception):
-    """Raised when a body is too large or cannot be decoded."""
+    """Raised when a body cannot be decoded, or an event of it has no end."""
 
 
-async def read_body(response: httpx2.Response, max_bytes: int = MAX_MESSAGE_BYTES) -> bytearray:
-    """Return the whole body of a response. Raises UnreadableBodyError."""
+async def read_body(response: httpx2.Response, max_bytes: int = MAX_MESSAGE_BYTES) -> BoundedBytes:
+    """Return the body of a response, cut at the limit. Raises UnreadableBodyError."""
     decoder = _make_decoder(response, max_bytes)
     async for chunk in response.aiter_raw():
-        decoder.add(chunk)
+        if not decoder.add(chunk):
+            break
     decoder.end()
-    return decoder.content
+    return decoder.body
+
+
+async def read_whole_body(response: httpx2.Response) -> bytes:
+    """Return the whole body of a response. Raises UnreadableBodyError, also if it is too large."""
+    body = await read_body(response)
+    if body.discarded:
+        raise UnreadableBodyError(explain_size(body.size, MAX_MESSAGE_BYTES))
+    return bytes(body.content)
 
 
 async def read_events(
     response: httpx2.Response, parser: EventParser, max_bytes: int
-) -> AsyncGenerator[tuple[str, str, bytes], None]:
+) -> AsyncGenerator[tuple[str, str | CutText], None]:
     """Yield the events of a response, see `EventParser.feed`. Raises UnreadableBodyError."""
     decoder = _make_decoder(response, max_bytes)
     async for chunk in response.aiter_raw():

@@ -135,13 +135,13 @@ class ServerHttpClient:
         response = await self._client.send(request, stream=True)
         if response.is_success:
             return response
-        content = bytearray()
+        content = b""
         try:
             with suppress(UnreadableBodyError):
-                content = await read_body(response)
+                content = bytes((await read_body(response)).content)
         finally:
             await response.aclose()
-        return copy_response(response, bytes(content))
+        return copy_response(response, content)
 
     async def _check_peer(self, event: str, info: Mapping[str, Any]) -> None:
         await check_new_connection(event, info, partial(check_peer, self._server, is_public_name=self._is_public))

@@ -102,7 +102,7 @@ class StdioTransport(Transport):
         if not self._stopped.is_set():
             self._driver.deliver(self._driver.session.receive_bytes(data))
             if self._driver.session.discarded > MAX_DISCARDED_BYTES:
-                self._driver.deliver(self._driver.session.reject_unfinished())
+                self._driver.deliver(self._driver.session.receive_unfinished())
                 self._stop(f"sent more than {MAX_DISCARDED_BYTES // MB} MB on one line", is_patient=False)
         return len(data)
 

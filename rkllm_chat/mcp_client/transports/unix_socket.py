@@ -42,7 +42,7 @@ class UnixSocketTransport(Transport):
             while data := await reader.read(_READ_SIZE):
                 self._driver.deliver(session.receive_bytes(data))
                 if session.discarded > MAX_DISCARDED_BYTES:
-                    self._driver.deliver(session.reject_unfinished())
+                    self._driver.deliver(session.receive_unfinished())
                     reason = f"sent more than {MAX_DISCARDED_BYTES // MB} MB on one line"
                     break
         except OSError as error:

@@ -21,6 +21,7 @@ from websockets.typing import Subprotocol
 from ...config.servers import ServerConfig
 from ...core.errors import ConnectError
 from ..error_messages import describe_connect_error
+from ..protocol.framing import BoundedBytes, CutText
 from ..protocol.limits import MB
 from .addresses import check_headers, check_peer, check_url, is_loopback, redact_url
 from .base import Transport
@@ -29,6 +30,8 @@ _SUBPROTOCOL = "mcp"
 _OPEN_S = 10.0
 _PING_S = 20.0
 _CLOSE_S = 1.0
+_MAX_FRAME_BYTES = 16 * MB
+"""Size of a message that is received, to be cut to the limit: the library keeps a whole frame of it in memory."""
 _LOCAL_CLOSE_REASONS = {
     1000: "was closed",
     1009: "sent a message of more than {} MB",
@@ -92,7 +95,7 @@ class WebSocketTransport(Transport):
             additional_headers=dict(self.server.headers),
             proxy=None if is_loopback(self.server.url) else True,
             create_connection=cast("type[ClientConnection]", partial(CheckedConnection, check)),
-            max_size=self.max_bytes,
+            max_size=max(self.max_bytes, _MAX_FRAME_BYTES),
             open_timeout=_OPEN_S,
             ping_interval=_PING_S,
             ping_timeout=_PING_S,
@@ -109,10 +112,16 @@ class WebSocketTransport(Transport):
         reason = "cannot be read"
         try:
             while True:
-                line = bytearray(await connection.recv(decode=False))
-                self._driver.deliver(self._driver.session.receive_line(line))
+                message = BoundedBytes(self.max_bytes)
+                async for part in connection.recv_streaming(decode=False):
+                    message.add(part)
+                session = self._driver.session
+                if message.discarded and isinstance(cut := message.take_text(), CutText):
+                    self._driver.deliver(session.receive_cut(cut))
+                else:
+                    self._driver.deliver(session.receive_line(message.content))
         except ConnectionClosed as error:
-            reason = _describe_close(error).format(self.max_bytes // MB)
+            reason = _describe_close(error).format(max(self.max_bytes, _MAX_FRAME_BYTES) // MB)
         finally:
             self._end(reason)
 
