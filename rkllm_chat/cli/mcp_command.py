@@ -10,11 +10,14 @@ import argparse
 import json
 import os
 import re
+import socket
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from threading import Thread
 from typing import Any
+from urllib.parse import urlsplit
 
 from ..config.editor import BOARD_ENTRY, add_server, find_target, remove_server, set_enabled
 from ..config.foreign_files import SOURCES, TARGETS, find_files, read_foreign_servers
@@ -38,6 +41,7 @@ from ..core.sanitize import find_lookalikes, sanitize_line
 from ..mcp_client.acceptance import check_start, review_start
 from ..mcp_client.direct.open_server import ServerSession, open_as_chat
 from ..mcp_client.process.launch import wants_sandbox
+from ..mcp_client.transports.addresses import has_proxy, redact_url
 from ..mcp_servers import BUNDLED
 from .json_commands.adhoc_server import split_pair
 from .json_commands.ask_servers import ServerAnswer, ask_servers, close_sessions
@@ -72,6 +76,8 @@ _RENAMED = {
 _DESCRIPTION = "Manage the configured MCP servers."
 _ADDRESS = re.compile(r"(\[[0-9a-fA-F:]+\]|[\w.-]+):\d+(/.*)?|localhost(/.*)?|[\w-]+(\.[\w-]+)+/.*|\d+(\.\d+){3}")
 """A host with a port or a path."""
+_PROBE_S = 3.0
+"""How long the address of a new server is waited for."""
 _SCOPES = ("project", "user")
 _SCOPE_HELP = "the file of this folder, or your own (default: %(default)s)"
 
@@ -224,12 +230,37 @@ def _find_warnings(entry: Mapping[str, Any], path: Path) -> Iterator[str]:
     server = decode_server(entry, str(path), f"server {entry['name']}")
     if problem := review_start(server).problem:
         yield f"It cannot be started now. {problem}"
+    elif reason := _find_silence(server.url):
+        yield f"Nothing answers at {redact_url(server.url)} now: {reason}."
     elif not path.resolve().is_relative_to(Path.cwd()) and not server.cwd:
         words = [server.command if "/" in server.command else "", *server.args]
         for word in (word for word in words if word not in ("", ".", "..") and not word.startswith(("/", "~", "-"))):
             if Path(word).exists():
                 where = f'"{word}" is found in this folder alone, and {path} is for all folders.'
                 yield f"{where} Write {Path(word).resolve()}, or add it with --scope project."
+
+
+def _find_silence(url: str) -> str:
+    """Return why no connection to an address can be made now; "" if one can, or a proxy makes it. Nothing is sent."""
+    parts = urlsplit(url)
+    if not parts.hostname or has_proxy(url):
+        return ""
+    reasons = [f"no connection within {_PROBE_S:g} s"]
+
+    def probe() -> None:
+        try:
+            port = parts.port or (443 if parts.scheme in ("https", "wss") else 80)
+            socket.create_connection((str(parts.hostname), port), _PROBE_S).close()
+            reasons[0] = ""
+        except OSError as error:
+            reasons[0] = error.strerror or str(error)
+        except ValueError as error:  # the port
+            reasons[0] = str(error)
+
+    thread = Thread(target=probe, daemon=True)  # looking up a name has no limit of its own
+    thread.start()
+    thread.join(_PROBE_S)
+    return reasons[0]
 
 
 def _report_replaced_board(before: Settings, named: str) -> None:

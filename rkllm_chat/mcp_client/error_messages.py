@@ -11,6 +11,7 @@ from ..core.errors import ChatError, ConnectError, ProtocolError, TimeLimitError
 from ..core.sanitize import shorten_line
 from .process.end_hints import explain_end
 from .protocol.faults import UNUSABLE, hint_for_status, make_answer_error, quote_stderr
+from .transports.addresses import redact_url
 from .transports.driver import AnswerError, ConnectionEndedError
 
 if TYPE_CHECKING:
@@ -52,10 +53,19 @@ def translate_start_error(name: str, error: BaseException, limit_s: float, trans
         text = f'Server "{name}" did not start within {limit_s:g} s{describe_problem(transport)}.{stderr}'
         return TimeLimitError(text, "Raise its connect_s.", server=name, phase="start")
     if isinstance(leaf, ConnectionEndedError):
+        if transport and transport.server.url and transport.end_reason:
+            url = redact_url(transport.server.url)
+            return make_unopened_error(name, url, transport.end_reason)
         text = f'Server "{name}" ended before it answered{_describe_exit(transport)}.{stderr}'
         return _make_ended_error(text, name, transport)
     text = f'Server "{name}" cannot be opened{describe_problem(transport)}: {summarize_error(leaf, transport)}.{stderr}'
     return ConnectError(text, _status_hint(transport), server=name)
+
+
+def make_unopened_error(name: str, url: str, reason: str) -> ConnectError:
+    """Return the error of a server at a URL that cannot be opened; the reason follows its name."""
+    text = f'Server "{name}" at {url} {reason}.'
+    return ConnectError(text, "Check that it runs and that the URL is right.", server=name, url=url)
 
 
 def _describe_exit(transport: Transport | None) -> str:

@@ -42,6 +42,7 @@ USAGE: list[tuple[list[str], str, dict[str, Any]]] = [
     (["call-tool", "chaos.echo", "--select", "all"], '"all"', {"got": "all"}),
     *((["list-tools", "--server", "chaos", "--timeout", text], "seconds", {"got": text}) for text in ("0", "x", "inf")),
     (["init", "a", "b"], '"b"', {"got": "b"}),
+    (["call-tool", "chaos"], '"chaos" names a server and not what is wanted of it', {"got": "chaos"}),
 ]
 
 ARGUMENTS: list[tuple[str, str, dict[str, Any]]] = [

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from mcp_client.chaos_http import open_site
 from mcp_client.faults import chaos, left_behind
 from rkllm_chat.config.files import TRUST_VARIABLE
 from rkllm_chat.config.settings import read_toml
@@ -156,6 +157,8 @@ def test_a_file_receives_only_the_servers_that_were_named(
             '"./start" is found in this folder alone, and {own} is for all folders. Write {here}/start',
         ),
         (("x", "--", "cat", "notes/a.py"), '"notes/a.py" is found in this folder alone'),
+        (("x", "http://127.0.0.1:9/mcp"), "Nothing answers at http://127.0.0.1:9/mcp now: Connection refused."),
+        (("x", "https://127.0.0.1:99999/mcp"), "Nothing answers at https://127.0.0.1:99999/mcp now: Port out of range"),
         (("--scope", "project", "x", "--", "./start"), ""),
         (("x", "--", "cat", "."), ""),
         (("x", "--", "cat", "later.py"), ""),
@@ -282,6 +285,18 @@ def test_a_file_cannot_call_its_servers_trusted_by_an_import(program: Run, folde
     )
     text = (folder / "mine.toml").read_text(encoding="utf-8")
     assert '"My-One"' in text and "trust" not in text
+
+
+def test_a_server_that_requires_a_login_says_where_a_token_belongs(program: Run, environment: dict[str, str]) -> None:
+    own = Path(environment["HOME"], ".config/rkllm-chat/config.toml")
+    with open_site("start-401") as site:
+        assert program("mcp", "add", "gate", site.url).stderr == "", "something answers there"
+        listed = program("mcp", "list", "gate", code=4).stdout
+        assert f"headers of its entry in {own}: Authorization, with the value Bearer ${{NAME}}" in listed
+        error = json.loads(program("call-tool", "--server", site.url, "--tool", "x", code=1).stdout)["error"]
+    assert "--header 'Authorization: Bearer ${NAME}'" in error["details"]["hint"]
+    listed = program("mcp", "list", "gate", code=5).stdout
+    assert f'Server "gate" at {site.url} cannot be reached: Connection refused. Check that it runs' in listed
 
 
 def test_words_in_the_order_of_other_manuals_add_the_same_servers(program: Run, folder: Path) -> None:

@@ -339,7 +339,8 @@ def split_target(target: str, found: FoundServers) -> tuple[str, str]:
         if separator and server and name:
             return server, name
     hint = f"Write SERVER.NAME, or add --server NAME.{explain_target(target, found, '.')}"
-    raise UsageError(f'"{target}" does not name a server.', hint, got=target)
+    what = "names a server and not what is wanted of it" if target in names else "does not name a server"
+    raise UsageError(f'"{target}" {what}.', hint, got=target)
 
 
 def explain_target(word: str, found: FoundServers, separator: str) -> str:

@@ -55,9 +55,11 @@ _FETCH_S = 20.0
 _MAX_REASON_CHARS = 300
 _EXPIRED_AT = 1.0
 _LOGIN_HINT = (
-    "Log in once with rkllm-chat mcp auth {name}, or in the chat with /mcp auth {name}; or give it headers or an oauth"
-    " table in its configuration."
+    "Log in once with rkllm-chat mcp auth {name}, or in the chat with /mcp auth {name}. A token of your own belongs in"
+    " the headers of its entry in {file}: Authorization, with the value Bearer ${{NAME}} and NAME in your environment."
 )
+_HEADER_HINT = "Pass a token with --header 'Authorization: Bearer ${NAME}', with NAME in your environment."
+"""For a server that has no entry."""
 
 SendRequest = Callable[[httpx2.Request], Awaitable[httpx2.Response]]
 
@@ -270,7 +272,9 @@ class Login:
         if self._handlers.log_in is None:
             damaged = f" (the stored login is damaged: {self._file.damaged_path})" if self._file.damaged_path else ""
             text = f"{self._describe_need()}, and no user is present to log in{damaged}."
-            raise AuthError(text, _LOGIN_HINT.format(name=self._server.name), server=self._server.name)
+            name, file = self._server.name, self._server.source
+            hint = _LOGIN_HINT.format(name=name, file=file) if Path(file).is_file() else _HEADER_HINT
+            raise AuthError(text, hint, server=name)
         known = stored.client.redirect_uris if stored.client else None
         return LoopbackReceiver(oauth.redirect_uri, str(known[0]) if known else "")
 

@@ -29,8 +29,8 @@ import httpx2
 from anyio.abc import TaskGroup
 
 from ...config.servers import ServerConfig
-from ...core.errors import ChatError, ConnectError
-from ..error_messages import describe_connect_error, first_leaf
+from ...core.errors import ChatError
+from ..error_messages import describe_connect_error, first_leaf, make_unopened_error
 from ..protocol.dialog import STATELESS_VERSION, UNCANCELLABLE
 from ..protocol.event_stream import EventParser, resume_wait_s
 from ..protocol.faults import (
@@ -121,8 +121,7 @@ class HttpTransport(Transport):
             raise self._refusal
         if self.end_reason:
             url = redact_url(self.server.url)
-            text = f'Server "{self.server.name}" cannot be opened at {url}: it {self.end_reason}.'
-            raise ConnectError(text, server=self.server.name, url=url)
+            raise make_unopened_error(self.server.name, url, self.end_reason)
 
     async def _close(self) -> None:
         """Close the streams, waiting at most 3 s."""
