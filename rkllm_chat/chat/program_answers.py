@@ -44,7 +44,8 @@ def _list_changes(chat: Conversation, shown: ToolResult | None) -> Iterator[str]
         if result.decline_reason == "permission":
             yield words("chat.not_permitted", call=call, pattern=quote(exact_pattern(tool)))
         elif result.server and may_write(tool) and result.status in ("completed", "failed"):
-            key = "chat.called" if result.status == "completed" else "chat.call_failed"
+            failed = "chat.call_cut" if result.decline_reason == "cut" else "chat.call_failed"
+            key = "chat.called" if result.status == "completed" else failed
             yield words(key, call=call, text=shorten_line(result.text, _MAX_SAID_LENGTH))
 
 

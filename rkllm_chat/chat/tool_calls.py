@@ -48,7 +48,7 @@ from .value_rules import ValueRules, drop_placeholders, may_write
 _Verdict = Literal["run", "refused", "spent", "declined", "unpermitted", "repeated", "stopped"]
 _REASONS: dict[str, DeclineReason] = {
     "declined": "user",
-    "declined_because": "user",
+    "declined_because": "because",
     "stopped": "user",
     "refused": "rule",
     "spent": "limit",
@@ -446,6 +446,7 @@ class ReplyCalls:
         result = outcome if isinstance(outcome, ToolResult) and is_new else None
         if isinstance(outcome, CallError) and isinstance(found, CallFound):
             result = make_unexecuted_result(found.call, outcome.tool, "failed", outcome.message)
+            result = replace(result, decline_reason="cut" if outcome.code == "truncated" else "")
         self._unexecuted[index] = Message("tool", text, result)
         if result:
             await emit(ToolFinished(result, number))

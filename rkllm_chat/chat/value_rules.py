@@ -11,6 +11,7 @@ may change something, 4 had one, and none of the 8 right ones.
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
@@ -124,7 +125,7 @@ class ValueRules:
         reason = _find_reason(tool, arguments, self._evidence, self._chat.profile.forces_calls)
         if not reason or (reason == "unasked" and self._chat.can_ask):
             return None
-        values = ", ".join(map(str, arguments.values()))
+        values = ", ".join(map(_write_value, _leaves(arguments)))
         return ReplyDiscarded(reason=reason, values=f"{tool.name}: {values}" if values else tool.name)
 
     def find_unrelated(self, reply: str) -> ReplyDiscarded | None:
@@ -602,6 +603,10 @@ def _is_listed(value: object, schema: Any) -> bool:
         return False
     choices = schema.get("enum")
     return (isinstance(choices, list) and value in choices) or ("default" in schema and schema["default"] == value)
+
+
+def _write_value(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _leaves(value: Any) -> Iterator[Any]:

@@ -268,7 +268,10 @@ async def _read_attachments(app: App, prompt: Prompt) -> list[Attachment]:
 async def _show_text(app: App, events: AsyncIterator[Event], _answer: Answer, output: Output) -> int:
     """Print the events as text and return the exit code."""
     errors = io.StringIO() if output.is_quiet else sys.stderr
-    terminal = EventPrinter(sys.stdout, errors, app.words, color=False, mark="")
+    connections = app.servers.connections
+    terminal = EventPrinter(
+        sys.stdout, errors, app.words, color=False, mark="", names_servers=lambda: len(connections) > 1
+    )
     last: Event | None = None
     async for last in events:
         terminal.show(last)

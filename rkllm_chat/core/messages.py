@@ -15,10 +15,12 @@ if TYPE_CHECKING:
 Role = Literal["system", "user", "assistant", "tool"]
 ReplyKind = Literal["", "forced", "discarded"]
 Status = Literal["completed", "failed", "declined", "stopped"]
-DeclineReason = Literal["", "user", "rule", "limit", "repeated", "withheld", "missing", "permission", "unsupported"]
-"""Why a call was declined: by the user, a rule of the policy, its limit of calls, or since it was made before in the
-turn, its tool is not accepted yet, its values stand nowhere, it needs a permission and nobody can be asked, or a value
-rule forbids it beside other calls."""
+DeclineReason = Literal[
+    "", "user", "because", "rule", "limit", "repeated", "withheld", "missing", "permission", "unsupported", "cut"
+]
+"""Why a call was declined: by the user, by the user for a reason that the model is told, by a rule of the policy, its
+limit of calls, or since it was made before in the turn, its tool is not accepted yet, its values stand nowhere, it
+needs a permission and nobody can be asked, a value rule forbids it beside other calls, or its reply was cut off."""
 MediaKind = Literal["image", "audio", "file"]
 """What a medium is to a model; a "file" is other binary data of a tool, which no model reads and the user can save."""
 

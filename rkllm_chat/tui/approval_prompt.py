@@ -22,6 +22,7 @@ from ..core.sanitize import MAX_LINE_LENGTH, escape_line_visibly, escape_visibly
 from ..core.working_folder import find_working_folder
 from .external_programs import has_desktop, open_page
 from .file_changes import FileChange, find_change
+from .slash_commands import names_command
 
 EDITED_KEYS: Mapping[str, str] = {"y": "once", "e": "edit", "n": "because", "q": "stop"}
 CONSENT_KEYS: Mapping[str, str] = {**EDITED_KEYS, "u": "session", "a": "always"}
@@ -190,6 +191,10 @@ class TerminalFrontend(ABC):
         """Ask for a line, and wait until the user has seen what follows; None for Ctrl+C."""
 
     @abstractmethod
+    async def run_later(self, line: str) -> None:
+        """Run a command that was written in the place of an answer: at once if it only asks how something is done."""
+
+    @abstractmethod
     def notify(self, text: str, level: NoticeLevel = "info") -> None:
         """Show a line of the program."""
 
@@ -212,14 +217,20 @@ class TerminalFrontend(ABC):
                 case "edit":
                     shown = await self._edit_arguments(tool, shown)
                 case "because":
-                    reason = await self.ask_text(words("question.reason"), "")
-                    return Decline(reason.strip()) if reason and reason.strip() else "no"
+                    reason = await self._ask_reason()
+                    return Decline(reason) if reason else "no"
                 case "once" if is_edited:
                     return RunEdited(shown)
                 case "once" | "session" | "always" | "stop":
                     return answer
                 case _:
                     return "no"
+
+    async def _ask_reason(self) -> str:
+        """Ask why a call is declined; a command is none."""
+        while names_command(reason := (await self.ask_text(self._words("question.reason"), "") or "").strip()):
+            await self.run_later(reason)
+        return reason
 
     async def _edit_arguments(self, tool: Tool, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the arguments as the user has edited them; unchanged if the user gives up."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from io import TextIOWrapper
 from typing import IO, TextIO
 
@@ -30,7 +30,7 @@ from ..core.events import (
     TurnEnded,
 )
 from ..core.i18n import Words
-from ..core.messages import ToolResult
+from ..core.messages import Tool, ToolResult
 from ..core.sanitize import MAX_LINE_LENGTH, sanitize_for_terminal, sanitize_line, summarize_arguments, truncate
 from .theme import Theme
 
@@ -54,7 +54,15 @@ class EventPrinter:
     follows.
     """
 
-    def __init__(self, answer: IO[str], side: IO[str], words: Words, color: bool, mark: str = ANSWER_MARK) -> None:
+    def __init__(
+        self,
+        answer: IO[str],
+        side: IO[str],
+        words: Words,
+        color: bool,
+        mark: str = ANSWER_MARK,
+        names_servers: Callable[[], bool] = lambda: False,
+    ) -> None:
         for stream in (answer, side):
             if isinstance(stream, TextIOWrapper):
                 stream.reconfigure(errors=ASCII_FALLBACK)
@@ -63,6 +71,7 @@ class EventPrinter:
         self._words = words
         self._color = color
         self._mark = mark
+        self._names_servers = names_servers
         self._space = self._before = ""
         self._kind: type[Text] | type[Thought] | None = None
 
@@ -76,11 +85,11 @@ class EventPrinter:
             case Page(text):
                 self._write_lines(sanitize_for_terminal(text).splitlines())
             case ToolProgress():
-                self._write_line(_progress_line(event, self._words))
+                self._write_line(_progress_line(event, self._words, self._names_servers()))
             case _:
                 if isinstance(event, TurnEnded):
                     self.end_line()
-                if line := describe_event(event, self._words):
+                if line := describe_event(event, self._words, self._names_servers()):
                     self._write_line(line, bool(_ONLY_ERRORS.style_of(event)))  # a failure is never dim
                 if isinstance(event, ToolFinished):
                     lines = sanitize_for_terminal(event.result.text).splitlines() if event.is_asked else []
@@ -121,20 +130,26 @@ class EventPrinter:
         self._side.flush()
 
 
-def describe_event(event: Event, words: Words) -> str:
-    """Return a sanitized one-line description of an event; "" if there is none."""
+def describe_event(event: Event, words: Words, names_server: bool = False) -> str:
+    """Return a sanitized one-line description of an event; "" if there is none.
+
+    Args:
+        event: The event.
+        words: The language.
+        names_server: Name the server of a tool, too: another one may have a tool of that name.
+    """
     match event:
         case CallsDetected(count):
             line = words("terminal.detected_one" if count == 1 else "terminal.detected_many", count=count)
         case CallUnreadable():
             line = words("terminal.garbled", detail=event.detail)
         case ToolStarted():
-            line = words("terminal.calling", tool=event.tool)
+            line = words("terminal.calling", tool=_name_tool(event, names_server))
         case ToolFinished(result) if (result.server, result.tool, result.status) == _RESOURCE_READ:
             line = words("terminal.fetched", uri=result.arguments.get("uri", ""))
         case ToolFinished(result):
             kind = f"{result.status}_{result.decline_reason}" if result.decline_reason else result.status
-            line = words(f"terminal.{kind}", tool=result.tool, text=result.text)
+            line = words(f"terminal.{kind}", tool=_name_tool(result, names_server), text=result.text)
         case Notice(text):
             line = text
         case CallDescribed(call):
@@ -148,6 +163,10 @@ def describe_event(event: Event, words: Words) -> str:
         case _:
             line = ""
     return sanitize_line(line)
+
+
+def _name_tool(of: ToolStarted | ToolProgress | ToolResult, names_server: bool) -> str:
+    return Tool(of.tool, server=of.server).full_name if names_server else of.tool
 
 
 def format_user_text(result: ToolResult, words: Words) -> list[str]:
@@ -164,10 +183,12 @@ def format_user_text(result: ToolResult, words: Words) -> list[str]:
     return [shown[0], *(f"  {line}" for line in shown[1:])]
 
 
-def _progress_line(event: ToolProgress, words: Words) -> str:
+def _progress_line(event: ToolProgress, words: Words, names_server: bool) -> str:
     """Return a sanitized line with the progress of a tool."""
     done = f"{event.progress:g}/{event.total:g}" if event.total else f"{event.progress:g}"
-    return sanitize_line(words("terminal.progress", tool=event.tool, progress=done, message=event.message))
+    return sanitize_line(
+        words("terminal.progress", tool=_name_tool(event, names_server), progress=done, message=event.message)
+    )
 
 
 def format_table(table: Table, width: int = 0) -> list[str]:

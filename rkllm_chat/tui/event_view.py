@@ -98,6 +98,7 @@ class EventView:
         theme: Theme,
         expect_s: Callable[[int], float],
         draw_picture: Callable[[Media], list[str]],
+        names_servers: Callable[[], bool],
     ) -> None:
         """Create the view.
 
@@ -108,11 +109,12 @@ class EventView:
             expect_s: Estimates the prefill time in seconds of a number of tokens, used if the backend does not report
                 its speed; 0.0 if unknown.
             draw_picture: Returns the lines that show a picture; none if the terminal cannot.
+            names_servers: Returns whether the lines about calls name the servers of the tools.
         """
         self.shows_thoughts = False
         self._screen, self._words, self.theme = screen, words, theme
         self._expect_s, self._draw_picture = expect_s, draw_picture
-        self.calls = ToolCallView(words)
+        self.calls = ToolCallView(words, names_servers)
         self._answer: Growing | None = None
         self._held: _HeldResult | None = None
         self._answer_rows: list[str] | None = None  # finished, but not printed; None once the answer is too long

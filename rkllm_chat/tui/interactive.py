@@ -33,7 +33,7 @@ from .key_table import make_key_table
 from .markdown.cells import break_words, cut_text, wrap_phrases, wrap_text
 from .picker import Picker
 from .screen import Screen
-from .slash_commands import run as run_slash_command
+from .slash_commands import explain, leaves, needs_no_turn
 from .slash_commands.permissions import switch_mode
 from .status_source import CostPreview, StatusSource
 from .terminal_pictures import choose_protocol, draw_picture
@@ -70,7 +70,14 @@ class InteractiveFrontend(TerminalFrontend):
         self.screen = Screen(
             history, completer, theme.has_color, self, lambda: self.live.open_lines(), self._format_status
         )
-        self.live = EventView(self.screen, words, theme, status_source.expect_s, self._draw_picture)
+        self.live = EventView(
+            self.screen,
+            words,
+            theme,
+            status_source.expect_s,
+            self._draw_picture,
+            lambda: status_source.has_several_servers,
+        )
         self._cost_preview = CostPreview(self.screen.refresh)
 
     async def __aenter__(self) -> Self:
@@ -178,22 +185,31 @@ class InteractiveFrontend(TerminalFrontend):
 
     async def show_help(self, line: str) -> None:
         """Answer a line with /help while something runs: above the input line, or in a pager while an answer grows."""
-        app, shown = self._status_source.app, list[str]()
-        if app is None:
-            self.screen.line.queue(line)
-            return
+        shown = list[str]()
 
         async def add(event: Event) -> None:
             shown.extend(self.live.format_event(event))
 
         try:
-            await run_slash_command(app, line, add)
+            await explain(self._status_source.app, self._words, line.partition(" ")[2].strip(), add)
         except ChatError as error:
             shown.append(str(error))
         if self.live.is_answering:
             await self.screen.show_page("\n".join(_COLOUR.sub("", row) for row in shown), in_pager=True)
         else:
             self.screen.print_lines([*self._format(PROMPT, self._echo(line), self._theme.own), *shown])
+
+    async def run_later(self, line: str) -> None:
+        """Run a command behind the turn, /help at once, and leave for /quit."""
+        if leaves(line):
+            if self.screen.keys.stop:
+                self.screen.keys.stop()
+            self.close_input()
+        elif needs_no_turn(line):
+            await self.show_help(line)
+        else:
+            self.screen.line.queue(line)
+            self.notify(self._words("question.command_waits", line=line))
 
     def switch_mode(self) -> None:
         """Switch to the next approval mode, once the app is open."""

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import signal
 import sys
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +18,7 @@ from dataclasses import dataclass
 from typing_extensions import Self
 
 from ..chat.server_events import ServerWait
+from ..core.errors import ChatError
 from ..core.events import Draft, Event, Notice, NoticeLevel, Page, Table
 from ..core.i18n import Words
 from ..core.sanitize import escape_line_visibly
@@ -23,6 +26,8 @@ from .approval_prompt import CallLine, TerminalFrontend
 from .event_lines import EventPrinter, open_terminal
 from .external_programs import start_external
 from .picker import Picker
+from .slash_commands import explain, needs_no_turn
+from .status_source import StatusSource
 
 PROMPT = "> "
 MAX_READ_BYTES = 1 << 20
@@ -30,21 +35,28 @@ MAX_READ_BYTES = 1 << 20
 
 @dataclass(eq=False)
 class _Reading:
-    """A line that is being read: its prompt, and whether Ctrl+C ended it."""
+    """A line that is being read: its prompt, whether it is the next one to run, and whether Ctrl+C ended it."""
 
     prompt: str
+    is_next: bool = False
     is_interrupted: bool = False
 
 
 class LineModeFrontend(TerminalFrontend):
     """Line-mode front end with the same interface as the screen front end."""
 
-    def __init__(self, words: Words, color: bool) -> None:
+    def __init__(self, words: Words, color: bool, status_source: StatusSource) -> None:
         super().__init__(words)
         self._out = open_terminal()
-        self._printer = EventPrinter(self._out, self._out, words, color)
+        self._printer = EventPrinter(
+            self._out, self._out, words, color, names_servers=lambda: status_source.has_several_servers
+        )
         self._input, self._draft = b"", ""
-        self._has_ended = False
+        self._status_source = status_source
+        self._later: deque[str] = deque()  # written at or before a question that they do not answer
+        self._has_ended = self._is_working = False
+        self._send_now: Callable[[], None] | None = None
+        self._helping: set[asyncio.Task[None]] = set()
         self._readings: list[_Reading] = []
         self._has_changed = asyncio.Event()
         self._interrupts: list[Callable[[], object]] = []
@@ -65,7 +77,7 @@ class LineModeFrontend(TerminalFrontend):
         while True:
             draft, self._draft = self._draft, ""
             try:
-                line = await self._read(f"{PROMPT}[{draft}] " if draft else PROMPT)
+                line = await self._read(f"{PROMPT}[{draft}] " if draft else PROMPT, is_next=True)
                 if line is None or line or draft:
                     return draft if line == "" else line
                 hint_shown = False
@@ -82,6 +94,11 @@ class LineModeFrontend(TerminalFrontend):
             self.notify(f"{PROMPT}{line}")
             self._input = f"{line}\n".encode() + self._input
 
+    async def run_later(self, line: str) -> None:
+        """Run a command before the next line is read."""
+        self._later.append(line)
+        self.notify(self._words("question.command_waits", line=line))
+
     def show_example(self, _text: str) -> None:
         """Show no example: a line has one look here."""
 
@@ -93,10 +110,15 @@ class LineModeFrontend(TerminalFrontend):
     @contextmanager
     def interruptible(self, stop: Callable[[], object]) -> Iterator[None]:
         """Return a context in which Ctrl+C calls `stop`."""
-        with self._on_interrupt(stop):
-            yield
-        asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
-        self._printer.end_line()
+        self._is_working = True
+        self._watch_input()
+        try:
+            with self._on_interrupt(stop):
+                yield
+        finally:
+            self._is_working, self._send_now = False, None
+            self._watch_input()
+            self._printer.end_line()
 
     def show(self, event: Event) -> None:
         """Display an event on lines of its own and repeat the prompt below it."""
@@ -104,7 +126,7 @@ class LineModeFrontend(TerminalFrontend):
             self._draft = event.text
             return
         if isinstance(event, ServerWait):
-            asyncio.get_running_loop().add_reader(sys.stdin.fileno(), self._end_wait, event.send_now)
+            self._send_now = event.send_now
         if self._readings:
             self._out.write("\n")
         self._printer.show(event)
@@ -126,8 +148,13 @@ class LineModeFrontend(TerminalFrontend):
         return picker.choices[int(answer) - 1].key if is_valid else None
 
     async def choose(self, lines: Sequence[CallLine], question: str, keys: Mapping[str, str], default: str) -> str:
-        """Show a call and ask a question that a line with one key answers."""
+        """Show a call and ask a question that a line with one key answers; another line is a message for later."""
         answer = await self._ask(f"{question} ", "", Page("\n".join(line.text for line in lines)))
+        while answer and answer.lower() not in keys:
+            self.notify(self._words("question.no_key", line=answer, keys=", ".join(keys)))
+            if answer.lower() not in ("yes", "no"):
+                await self.run_later(answer)
+            answer = await self._ask(f"{question} ", "")
         return "stop" if answer is None else keys.get(answer.lower(), default)
 
     async def ask_text(self, question: str, default: str) -> str | None:
@@ -150,6 +177,7 @@ class LineModeFrontend(TerminalFrontend):
             if about:
                 self._printer.show(about)
             self._printer.end_line()
+            self._set_aside_typed()
             try:
                 answer = await self._read(f"{question}[{default}] " if default else question)
             except KeyboardInterrupt:
@@ -164,13 +192,13 @@ class LineModeFrontend(TerminalFrontend):
         """Show a notice."""
         self.show(Notice(text, level))
 
-    async def _read(self, prompt: str) -> str | None:
+    async def _read(self, prompt: str, is_next: bool = False) -> str | None:
         """Return a stripped line; None at the end of input. Of several readers the newest gets the line.
 
         Raises:
             KeyboardInterrupt: Ctrl+C was pressed.
         """
-        reading = _Reading(f"{escape_line_visibly(prompt)} ")
+        reading = _Reading(f"{escape_line_visibly(prompt)} ", is_next)
 
         def interrupt() -> None:
             reading.is_interrupted = True
@@ -178,48 +206,84 @@ class LineModeFrontend(TerminalFrontend):
 
         self._readings.append(reading)
         self._write_prompt()
-        loop = asyncio.get_running_loop()
-        loop.add_reader(sys.stdin.fileno(), self._read_input)
+        self._watch_input()
         try:
             with self._on_interrupt(interrupt):
-                while not reading.is_interrupted and not (self._readings[-1] is reading and self._has_line()):
+                while not reading.is_interrupted and not (self._readings[-1] is reading and self._has_line(is_next)):
                     self._has_changed.clear()
                     await self._has_changed.wait()
         finally:
             self._readings.remove(reading)
-            if not self._readings:
-                loop.remove_reader(sys.stdin.fileno())
+            self._watch_input()
             self._has_changed.set()
             if reading.is_interrupted:
                 self._out.write("\n")  # behind the ^C of the terminal
             self._write_prompt()
         if reading.is_interrupted:
             raise KeyboardInterrupt
+        if is_next and self._later:
+            later = self._later.popleft()
+            self._out.write(f"{escape_line_visibly(later)}\n")
+            return later
         line, ended, rest = self._input.partition(b"\n")
         self._input = rest
-        return line.decode("utf-8", errors="replace").strip() if ended or line else None
+        return _decode(line) if ended or line else None
 
-    def _has_line(self) -> bool:
-        return self._has_ended or b"\n" in self._input
+    def _has_line(self, is_next: bool) -> bool:
+        return bool(self._has_ended or b"\n" in self._input or (is_next and self._later))
 
     def _write_prompt(self) -> None:
         """Write the prompt of the newest reader, if there is one."""
         self._out.write(self._readings[-1].prompt if self._readings else "")
         self._out.flush()
 
+    def _watch_input(self) -> None:
+        """Read what is typed while a line is read or something runs; else it is for the programs of `run_command`."""
+        loop, fd = asyncio.get_running_loop(), sys.stdin.fileno()
+        if self._readings or (self._is_working and not self._has_ended):
+            loop.add_reader(fd, self._read_input)
+        else:
+            loop.remove_reader(fd)
+
+    def _set_aside_typed(self) -> None:
+        """Keep the lines that were typed before a question was visible: they do not answer it."""
+        if not sys.stdin.isatty():
+            return
+        while not self._has_ended and select.select([sys.stdin], [], [], 0)[0]:
+            self._read_input()
+        *lines, self._input = self._input.split(b"\n")
+        self._later += filter(None, map(_decode, lines))
+
     def _read_input(self) -> None:
         data = os.read(sys.stdin.fileno(), MAX_READ_BYTES)
         self._input += data
         self._has_ended = not data
         self._has_changed.set()
+        if not self._readings:
+            self._watch_input()
+            self._act_at_work()
 
-    def _end_wait(self, send_now: Callable[[], None]) -> None:
-        """Read what is typed while a message waits for servers; an empty line sends it."""
-        self._read_input()
-        if self._has_ended or self._input.startswith(b"\n"):
-            self._input = self._input.removeprefix(b"\n")
-            asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
+    def _act_at_work(self) -> None:
+        """Answer /help while something runs; an empty line sends a message that waits for servers."""
+        send_now = self._send_now
+        if send_now and (self._has_ended or self._input.startswith(b"\n")):
+            self._input, self._send_now = self._input.removeprefix(b"\n"), None
             send_now()
+        *lines, rest = self._input.split(b"\n")
+        for line in filter(needs_no_turn, map(_decode, lines)):
+            task = asyncio.get_running_loop().create_task(self._show_help(line))
+            self._helping.add(task)
+            task.add_done_callback(self._helping.discard)
+        self._input = b"\n".join([*(line for line in lines if not needs_no_turn(_decode(line))), rest])
+
+    async def _show_help(self, line: str) -> None:
+        async def show(event: Event) -> None:
+            self.show(event)
+
+        try:
+            await explain(self._status_source.app, self._words, line.partition(" ")[2].strip(), show)
+        except ChatError as error:
+            self.notify(str(error), "error")
 
     @contextmanager
     def _on_interrupt(self, handler: Callable[[], object]) -> Iterator[None]:
@@ -234,3 +298,7 @@ class LineModeFrontend(TerminalFrontend):
     def _interrupt(self) -> None:
         if self._interrupts:
             self._interrupts[-1]()
+
+
+def _decode(line: bytes) -> str:
+    return line.decode("utf-8", errors="replace").strip()

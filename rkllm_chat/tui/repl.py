@@ -187,7 +187,7 @@ def _make_frontend(
     if os.environ.get("TERM", "dumb") in ("dumb", "unknown"):
         from .line_mode import LineModeFrontend
 
-        return LineModeFrontend(words, themes(status_source.settings.theme).has_color)
+        return LineModeFrontend(words, themes(status_source.settings.theme).has_color, status_source)
     from .interactive import InteractiveFrontend
 
     return InteractiveFrontend(words, history, LineCompleter(status_source), status_source, themes)
@@ -291,6 +291,10 @@ async def _run_line(
     """
     if commands.leaves(line):
         await emit(Leave())
+        return
+    if commands.needs_no_turn(line):
+        opened = ready.result() if ready.done() else None
+        await commands.explain(opened, words, line.partition(" ")[2].strip(), emit)
         return
     is_waiting, is_command = True, commands.is_command(line)
 

@@ -66,6 +66,11 @@ class StatusSource:
     def settings(self) -> Settings:
         return self.app.settings if self.app else self._settings
 
+    @property
+    def has_several_servers(self) -> bool:
+        """Whether several servers are in use, so that a tool is to be named with its server."""
+        return self.app is not None and len(self.app.servers.connections) > 1
+
     def note_event(self, event: Event) -> None:
         """Update the context size and the generation speed while a reply is written, and by the usage of its turn."""
         if isinstance(event, Text | Thought | WritingCall) and self.app:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -43,13 +44,17 @@ class ShownResult(NamedTuple):
 class ToolCallView:
     """Describes running and finished calls, and keeps the results that were shortened.
 
+    Args:
+        words: The language.
+        names_servers: Returns whether the lines name the servers of the tools.
+
     Attributes:
         call_count: Number of calls of the current reply; calls are numbered if there are several.
     """
 
-    def __init__(self, words: Words) -> None:
+    def __init__(self, words: Words, names_servers: Callable[[], bool]) -> None:
         self.call_count = 0
-        self._words = words
+        self._words, self._names_servers = words, names_servers
         self._running: list[_RunningCall] = []
         self._folded: deque[ToolResult] = deque(maxlen=_MAX_FOLDED)
 
@@ -77,7 +82,7 @@ class ToolCallView:
         return [cut_text(self._describe_running(call), width) for call in self._running]
 
     def _describe_running(self, call: _RunningCall) -> str:
-        parts = [describe_event(call.event, self._words), self._position(call.event.number)]
+        parts = [describe_event(call.event, self._words, self._names_servers()), self._position(call.event.number)]
         parts.append(f"{time.monotonic() - call.started:.0f} s")
         if progress := call.progress:
             if progress.total:
@@ -95,7 +100,7 @@ class ToolCallView:
         call = self._find(result.server, result.tool, event.number)
         if call:
             self._running.remove(call)
-        line = truncate(describe_event(event, self._words), MAX_LINE_LENGTH)
+        line = truncate(describe_event(event, self._words, self._names_servers()), MAX_LINE_LENGTH)
         arguments = summarize_arguments(result.arguments) if call or result.status == "completed" else ""
         seconds = format_seconds(result.seconds) if result.seconds else ""
         change = call.change if call and result.status == "completed" else None

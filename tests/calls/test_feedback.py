@@ -33,6 +33,7 @@ from rkllm_chat.core.events import (
 )
 from rkllm_chat.core.messages import Tool, ToolCall
 from rkllm_chat.mcp_client.toolbox import Toolbox
+from rkllm_chat.tui.event_lines import describe_event
 from stage import FakeToolbox, Run, Script, call_text, collect, make_chat, take_turn
 
 SCHEMA = {
@@ -217,6 +218,8 @@ def test_of_a_reply_that_was_cut_off_only_calls_that_read_are_run(read_only: boo
     if not called:
         (text,) = messages_about_calls(chat)
         assert "truncated" in text and text.endswith(call_text("depth", at="Husum"))
+        told = "[MCP: Tool 'depth' was not called: the reply was cut off, and the rest of it is unknown]"
+        assert told in [describe_event(event, language.load()) for event in events]
 
 
 def test_a_cut_off_reply_is_not_run_on_the_word_of_a_server_that_is_not_trusted() -> None:

@@ -158,6 +158,13 @@ def test_the_values_of_a_call_decide_whether_the_model_answers_now(
     assert all(discarded_text not in message.text for prompt in backend_of(chat).prompts for message in prompt)
 
 
+def test_the_values_of_a_discarded_call_are_written_as_words() -> None:
+    made_up = call_text("read_note", title=["Zed", {"deep": [True, "Yan"]}])
+    chat, _ = open_office([EVENTS, made_up, "So it is."])
+    events = take_turn(chat, "What is on 2026-12-01?")
+    assert [event.values for event in events if isinstance(event, ReplyDiscarded)] == ["read_note: Zed, true, Yan"]
+
+
 def test_what_the_user_has_said_is_not_looked_up_elsewhere() -> None:
     chat, toolbox = open_office(["Hello Clara.", call_text("find_contact", name="John Doe"), "Clara."])
     take_turn(chat, "I am Clara.")

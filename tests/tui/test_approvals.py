@@ -28,17 +28,32 @@ def ask(screen: Screen, line: str) -> None:
 
 
 @pytest.mark.usefixtures("harbour")
-def test_the_model_is_told_why_a_call_was_declined(open_chat: OpenChat) -> None:
-    screen = open_chat(HARBOUR, call_text("write_log", text="x"), "Sorry.", call_text("write_log", text="x"), "Again.")
+def test_the_model_is_told_why_a_call_was_declined(open_chat: OpenChat, folder: Path) -> None:
+    calls = (call_text("write_log", text="x"), "Sorry.", call_text("write_log", text="x"), "Again.")
+    screen = open_chat(HARBOUR, *calls, size=(120, 40))
+    told = "The user did not allow this call: it is Sunday"
     ask(screen, "go")
     screen.say("n", "Why not? The model is told")
-    screen.say("it is Sunday\r", "◆ Sorry.")
+    screen.say("it is Sunday\r", f"[MCP: Tool 'write_log' declined; the model is told: {told}]", "◆ Sorry.")
     screen.wait_for_prompt()
-    screen.enter("/history 1", "The user did not allow this call: it is Sunday")
+    screen.enter("/calls", f'write_log  text="x"  declined  0.00 s  {told}')
+    screen.enter("/export talk.md", "talk.md")
+    assert told in (folder / "talk.md").read_text(encoding="utf-8")
     ask(screen, "go on")
     screen.type("n")
     screen.wait_until(lambda: screen.lines()[-2] == "Why not? The model is told; Enter gives no reason:", "a question")
     screen.say("\x1b", "'write_log' declined]", "◆ Again.")
+
+
+@pytest.mark.usefixtures("harbour")
+def test_a_command_is_no_reason(open_chat: OpenChat) -> None:
+    screen = open_chat(HARBOUR, call_text("write_log", text="x"), "Sorry.")
+    ask(screen, "go")
+    screen.say("n", "Why not?")
+    screen.say("/help undo\r", "/undo [NUMBER]: remove the last turn")
+    screen.say("/permissions\r", "After this turn: /permissions")
+    told = "the model is told: The user did not allow this call: /tmp is"
+    screen.say("/tmp is full\r", told, "◆ Sorry.", "> /permissions", "default  ask")
 
 
 @pytest.mark.slow
@@ -220,7 +235,7 @@ def test_a_question_that_wraps_stays_in_one_piece_below_what_runs_and_ends(
     for keys, text in (("y", "metres ("), ("12\r", "side"), ("\r", "note"), ("\r", "[y/N]")):
         screen.say(keys, text)
     screen.wait_until(lambda: question in " ".join(screen.lines()), question)
-    assert read_from("[MCP: Calling tool 'book']").count("[MCP: Calling tool") == 2, "both are above it"
+    assert read_from("[MCP: Calling tool 'one__b").count("[MCP: Calling tool") == 2, "both are above it"
     (folder / "go").touch()
     screen.wait_for("high water")
     screen.wait_until(lambda: f"{question} ask" in " ".join(screen.lines()), "the question above the status line")
@@ -228,7 +243,7 @@ def test_a_question_that_wraps_stays_in_one_piece_below_what_runs_and_ends(
     screen.wait_for_rest(PAUSE_S)
     screen.say("y", "◆ So.")
     screen.wait_for_prompt()
-    assert read_from("Send these").startswith(f"{question} y [MCP: Tool 'book' completed]")
+    assert read_from("Send these").startswith(f"{question} y [MCP: Tool 'one__book' completed]")
 
 
 @pytest.mark.slow

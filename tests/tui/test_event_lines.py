@@ -57,6 +57,25 @@ def test_a_turn_with_a_tool() -> None:
     )
 
 
+def test_a_call_is_named_with_its_server_where_there_are_several() -> None:
+    screen = StringIO()
+    printer = EventPrinter(screen, screen, language.load(), color=False, names_servers=lambda: True)
+    for server in ("files", "notes"):
+        printer.show(ToolStarted(server, "read", CALL))
+        printer.show(ToolProgress(server, "read", 1, 3, "looking"))
+        printer.show(ToolFinished(ToolResult(server, "read", {}, "declined", "no", decline_reason="user")))
+    printer.show(ToolFinished(ToolResult("", "more", {}, "completed", "")))
+    assert screen.getvalue().splitlines() == [
+        "[MCP: Calling tool 'files__read']",
+        "[MCP: Tool 'files__read': 1/3 looking]",
+        "[MCP: Tool 'files__read' declined]",
+        "[MCP: Calling tool 'notes__read']",
+        "[MCP: Tool 'notes__read': 1/3 looking]",
+        "[MCP: Tool 'notes__read' declined]",
+        "[MCP: Tool 'more' completed]",
+    ]
+
+
 @pytest.mark.parametrize(
     ("event", "line"),
     [
@@ -64,6 +83,10 @@ def test_a_turn_with_a_tool() -> None:
         (CallUnreadable("bad_json", "No brace.", "[TOOL_CALL]"), "[MCP: A tool call could not be parsed: No brace.]"),
         (finished("failed", "no such place"), "[MCP: Tool 'get_time' failed: no such place]"),
         (finished("declined", "not allowed"), "[MCP: Tool 'get_time' declined: not allowed]"),
+        (
+            ToolFinished(ToolResult("b", "write", {}, "failed", "write shorter replies", decline_reason="cut")),
+            "[MCP: Tool 'write' was not called: the reply was cut off, and the rest of it is unknown]",
+        ),
         (finished("stopped", ""), "[MCP: Tool 'get_time' stopped]"),
         (ToolProgress("b", "get_time", 5, None, ""), "[MCP: Tool 'get_time': 5 ]"),
         (Notice("two\nlines\tand \x1b[2J"), "two lines and \\x1b[2J"),

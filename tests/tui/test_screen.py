@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -262,6 +264,36 @@ def test_a_dumb_terminal_shows_lines_and_ctrl_c_stops_an_answer(open_chat: OpenC
     screen.type(CTRL_C)
     screen.wait_until(lambda: sum("[Stopped]" in line for line in screen.lines()) == 2, "a second stop")
     screen.leave()
+
+
+@pytest.mark.usefixtures("harbour")
+def test_on_a_dumb_terminal_a_text_is_no_answer_and_is_sent_later(open_chat: OpenChat) -> None:
+    screen = open_chat(HARBOUR, call_text("wait"), "One.", "Two.", "Three.", TERM="dumb")
+    screen.type("tide?\ry\r")  # before the question is there
+    screen.wait_for_end_of_line("stop:")
+    screen.say("and how deep is it\r", '"and how deep is it" is none of the answers: y, e, n, q, u, a.')
+    screen.say("yes\r", '"yes" is none')
+    screen.say("n\r", "Enter gives no reason:")
+    screen.say("/permissions\r", "After this turn: /permissions")
+    screen.say("it is late\r", "◆ One.", "> y", "◆ Two.", "> and how deep is it", "◆ Three.", "default  ask")
+    assert not any("completed" in line for line in screen.lines())
+
+
+@pytest.mark.usefixtures("harbour")
+@pytest.mark.parametrize("term", ["dumb", "xterm-256color"])
+def test_help_is_answered_while_a_model_loads_and_while_it_writes(
+    term: str, open_screen: OpenChat, folder: Path
+) -> None:
+    os.mkfifo(folder / "replies.json")  # the model is loaded when its file has been written
+    screen = open_screen("--model", "replies.json", "--no-servers", TERM=term, PAGER="cat", size=(100, 60))
+    screen.say("/help undo\r", "/undo [NUMBER]: remove the last turn")
+    replies = [{"text": "Once upon", "wait": True}]
+    (folder / "replies.json").write_text(json.dumps(replies), encoding="utf-8")
+    screen.wait_for("Ctrl+D to exit")
+    screen.wait_for_prompt()
+    screen.say("a story\r", "Once upon")
+    screen.say("/help copy\r", "/copy [code [NUMBER]]: copy the last answer")
+    screen.say(CTRL_C, "[Stopped]")
 
 
 def test_on_a_dumb_terminal_a_question_at_the_prompt_is_answered_first(

@@ -36,9 +36,13 @@ async def _suggest_commands(_app: App, _typed: str) -> Sequence[str]:
 @command("/help", "/?", usage="[COMMAND | keys | WORDS]", example="/help tools", suggest=_suggest_commands)
 async def show_help(app: App, argument: str, emit: Emit) -> None:
     """List commands, explain one, or answer a question."""
-    words = app.words
+    await explain(app, app.words, argument, emit)
+
+
+async def explain(app: App | None, words: Words, argument: str, emit: Emit) -> None:
+    """Answer /help with an argument; before the app is open, without the commands of servers and plugins."""
     if not argument:
-        others = await list_other(app)
+        others = await list_other(app) if app else {}
         other_rows = [(f"{words('groups.prompts')}:", ""), *others.items()] if others else []
         await emit(Table((), (*_list_commands(words), *other_rows)))
         await emit(Notice(words("help.more")))
@@ -47,10 +51,10 @@ async def show_help(app: App, argument: str, emit: Emit) -> None:
         await emit(make_key_table(words))
         return
     written = f"/{argument.lstrip('/')}"
-    entry = find(written) or await find_other(app, written)
+    entry = find(written) or (await find_other(app, written) if app else None)
     if entry is None:
         is_name = not any(map(str.isspace, argument))
-        names = [*COMMANDS, *await list_other(app)] if is_name else []
+        names = [*COMMANDS, *(await list_other(app) if app else ())] if is_name else []
         near = get_close_matches(written.lower(), names, 1, MIN_SIMILARITY)
         found = format_found(find_answer(argument, words), words)
         if near or not found:
