@@ -84,9 +84,9 @@ def test_texts_are_continued_as_a_list(shared_api: Served, connect: Connect) -> 
         completion.usage.prompt_tokens for completion in alone if completion.usage
     )
     parts = list(client.completions.create(prompt=texts, stream=True, **request))
-    for index, one in enumerate(alone):
+    for index, completion in enumerate(alone):
         text = "".join(part.choices[0].text for part in parts if part.choices[0].index == index)
-        assert text == one.choices[0].text
+        assert text == completion.choices[0].text
 
 
 def test_ollama_clients_send_raw_prompts_and_read_probabilities(

@@ -126,11 +126,13 @@ CHOSEN = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("form", ["hermes", "xml", "qwen3-coder"])
-def test_a_constrained_chat_calls_in_a_form_that_the_model_never_learnt(llama: LlamaBackend, form: str) -> None:
+@pytest.mark.parametrize("format_name", ["hermes", "xml", "qwen3-coder"])
+def test_a_constrained_chat_calls_in_a_format_that_the_model_never_learnt(
+    llama: LlamaBackend, format_name: str
+) -> None:
     def called(constrained: bool) -> list[tuple[str, dict[str, Any]]]:
         toolbox = FakeToolbox({"get_time": tell_time}, schemas={"get_time": CHOSEN})
-        settings = Settings(tool_format=form, constrained=constrained, generation=GREEDY, max_steps=1)
+        settings = Settings(tool_format=format_name, constrained=constrained, generation=GREEDY, max_steps=1)
         asyncio.run(
             collect(Turn(Conversation(llama, toolbox, settings, language.load())).run("What time is it in Tokyo?"))
         )
@@ -143,19 +145,19 @@ def test_a_constrained_chat_calls_in_a_form_that_the_model_never_learnt(llama: L
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("form", KINDS)
-def test_a_constrained_call_of_any_form_is_read_back(llama: LlamaBackend, form: str) -> None:
+@pytest.mark.parametrize("format_name", KINDS)
+def test_a_constrained_call_of_any_format_is_read_back(llama: LlamaBackend, format_name: str) -> None:
     tool = Tool("get_time", "Time in a city", CHOSEN)
-    grammar = build_call_grammar([tool], form)
+    grammar = build_call_grammar([tool], format_name)
     assert grammar
     # the reply is constrained from its beginning, as if the prompt ended in the marker, which the model may not know
-    starts_inside = bool(GRAMMARS[form].layout.instead)
+    starts_inside = bool(GRAMMARS[format_name].layout.instead)
     rule = "inner" if starts_inside else grammar.triggers[grammar.trigger]
     begun = replace(grammar, triggers={PROMPT_END: rule}, unmarked={})
-    prompt = compose_prompt([Message("user", "What time is it in Tokyo?")], [tool], tool_format=form)
+    prompt = compose_prompt([Message("user", "What time is it in Tokyo?")], [tool], tool_format=format_name)
     for seed in range(FEWER):
         text = write(llama, prompt, begun, Generation(temperature=1, seed=seed, max_tokens=600))[0]
-        scanner = Scanner(select_formats(form))
+        scanner = Scanner(select_formats(format_name))
         found, *_ = scanner.feed(grammar.trigger + text) + scanner.close()
         assert isinstance(found, CallFound) and found.call.name == "get_time" and not found.call.repairs
         Draft202012Validator(CHOSEN).validate(validate_arguments(found.call.arguments, CHOSEN).arguments)

@@ -126,7 +126,7 @@ def test_a_wrong_parameter_is_rejected(
 def figures_in(log: str) -> list[tuple[int, int]]:
     """Tokens of prefill and of generation, as the library counts them, for each run."""
     found = re.findall(r"I rkllm: (prefill|generate): [\d.]+ ms, (\d+) tokens", log)
-    return [(int(one[1]), int(other[1])) for one, other in zip(found[::2], found[1::2], strict=True)]
+    return [(int(prefill[1]), int(generation[1])) for prefill, generation in zip(found[::2], found[1::2], strict=True)]
 
 
 @pytest.mark.model

@@ -11,7 +11,7 @@ from rkllm_chat.calls.model_families import FAMILIES, make_scanner
 from rkllm_chat.core.events import CallDescribed, CallFound, CallUnreadable, Text
 
 CITIES = ("Oslo", "Bergen")
-FORMS = {
+FORMATS = {
     "bare": '{{"name": "get_weather", "arguments": {{"city": "{}"}}}}',
     "fenced": '```json\n{{"name": "get_weather", "arguments": {{"city": "{}"}}}}\n```',
     "hermes": '<tool_call>\n{{"name": "get_weather", "arguments": {{"city": "{}"}}}}\n</tool_call>',
@@ -56,8 +56,10 @@ def decide(family: str, reply: str) -> dict[str, set[str]]:
 
 @pytest.mark.parametrize("family", ["qwen2.5", "qwen3", "llama3", "gemma4", "glm4.5", "mistral", "gpt-oss", "phi4"])
 def test_each_of_two_calls_is_run_offered_told_or_shown(family: str) -> None:
-    for (first, one), (second, other), (how, joined) in itertools.product(FORMS.items(), FORMS.items(), JOINED.items()):
-        decided = decide(family, joined.format(one.format(CITIES[0]), other.format(CITIES[1])))
+    for (first, before), (second, behind), (how, joined) in itertools.product(
+        FORMATS.items(), FORMATS.items(), JOINED.items()
+    ):
+        decided = decide(family, joined.format(before.format(CITIES[0]), behind.format(CITIES[1])))
         assert all(decided.values()), (first, second, how, decided)
 
 
@@ -65,12 +67,12 @@ def test_each_of_two_calls_is_run_offered_told_or_shown(family: str) -> None:
 @pytest.mark.parametrize("how", ["words", "a rule", "numbers", "a sentence behind"])
 def test_two_calls_in_prose_are_both_offered_or_both_run(family: str, how: str) -> None:
     for format_name in ("bare", "fenced", "hermes"):
-        reply = JOINED[how].format(*(FORMS[format_name].format(city) for city in CITIES))
+        reply = JOINED[how].format(*(FORMATS[format_name].format(city) for city in CITIES))
         oslo, bergen = (decided & {"run", "offered"} for decided in decide(family, reply).values())
         assert oslo == bergen and oslo, (format_name, oslo, bergen)
 
 
 def test_two_calls_and_what_separates_them_run() -> None:
     for format_name in ("bare", "hermes"):
-        reply = JOINED["semicolons"].format(*(FORMS[format_name].format(city) for city in CITIES))
+        reply = JOINED["semicolons"].format(*(FORMATS[format_name].format(city) for city in CITIES))
         assert all("run" in decided for decided in decide("qwen3", reply).values()), format_name

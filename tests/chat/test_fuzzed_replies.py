@@ -115,7 +115,7 @@ def run_turns(number: int, seed: int = 20261123) -> int:
         unreadable = [event for event in kept if isinstance(event, CallUnreadable)]
         detected = sum(event.count for event in kept if isinstance(event, CallsDetected))
         assert len(results) == detected + len(unreadable), replies  # a discarded reply has no results
-        answered = [one for one, following in pairwise(chat.history) if following.role == "tool"]
+        answered = [message for message, following in pairwise(chat.history) if following.role == "tool"]
         assert not any(message.reply_kind == "discarded" for message in answered), replies
         assert chat.history[0].role == "user" and chat.history[-1].role in ("assistant", "tool"), replies
         made += len(toolbox.called)

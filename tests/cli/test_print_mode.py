@@ -254,15 +254,15 @@ def test_a_closed_pipe_ends_the_turn_without_an_error_message(
     assert (done.returncode, done.stderr) == (141, "")
 
 
-@pytest.mark.parametrize("form", ["text", "json"])
+@pytest.mark.parametrize("output_format", ["text", "json"])
 def test_json_is_utf_8_in_every_locale_and_text_is_encoded_for_it(
-    form: str, script: Script, environment: dict[str, str], folder: Path
+    output_format: str, script: Script, environment: dict[str, str], folder: Path
 ) -> None:
     latin = {**environment, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": "ascii"}
-    command = [*PROGRAM, "-p", "x", "--model", script("東京 is far"), "--no-servers", "--output-format", form]
+    command = [*PROGRAM, "-p", "x", "--model", script("東京 is far"), "--no-servers", "--output-format", output_format]
     done = fork_server.run(command, env=latin, cwd=folder)
     assert (done.returncode, done.stderr) == (0, b"")
-    assert ("東京 is far".encode() if form == "json" else b"?? is far") in done.stdout
+    assert ("東京 is far".encode() if output_format == "json" else b"?? is far") in done.stdout
 
 
 def test_without_a_writable_home_the_turn_still_works(

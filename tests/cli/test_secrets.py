@@ -78,7 +78,7 @@ for line in sys.stdin:
         text = params.get("arguments", {}).get("text") or leak
         if name == "look":
             umask = os.umask(0o077)
-            files = [int(one) for one in os.listdir("/dev/fd") if os.path.exists("/dev/fd/" + one)]
+            files = [int(fd) for fd in os.listdir("/dev/fd") if os.path.exists("/dev/fd/" + fd)]
             seen = {"environment": dict(os.environ), "files": sorted(files), "umask": umask,
                     "session": os.getsid(0) == os.getpid(), "group": os.getpgid(0) == os.getpid()}
             text = json.dumps(seen)
@@ -186,9 +186,9 @@ def test_a_chat_writes_no_secret_to_any_file(
     screen.type(f"Say {SECRETS['GitHub']}!\r")
     screen.wait_for("in production.", 30)
     screen.wait_for_prompt()
-    for form in ("md", "json"):
-        screen.type(f"/export chat.{form}\r")
-        screen.wait_for(f"exported to chat.{form}")
+    for suffix in ("md", "json"):
+        screen.type(f"/export chat.{suffix}\r")
+        screen.wait_for(f"exported to chat.{suffix}")
         screen.wait_for_prompt()
     before = len(screen.bytes)
     screen.type("/mcp log leaky\r")
@@ -200,7 +200,7 @@ def test_a_chat_writes_no_secret_to_any_file(
     (session,) = shelf.path.iterdir()
     files = {
         "session": session,
-        **{form: stage / f"chat.{form}" for form in ("md", "json")},
+        **{suffix: stage / f"chat.{suffix}" for suffix in ("md", "json")},
         "log": stage / "log.jsonl",
         "server's log": shelf.path.parent / "logs/leaky.log",
     }

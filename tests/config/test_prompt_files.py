@@ -100,6 +100,6 @@ def test_the_prompt_of_a_folder_is_used_when_its_present_text_was_approved(
     monkeypatch.setenv("RKLLM_CHAT_TRUST_PROJECT", "1")
     assert expand_command("/deploy", store).endswith("the keys.")
     (prompts / "deploy.md").write_text("Mine.", encoding="utf-8")
-    assert {name: one.text for name, one in list_prompt_files().items()} == {"deploy": "Mine."}
+    assert {name: prompt.text for name, prompt in list_prompt_files().items()} == {"deploy": "Mine."}
     own = find_prompt_file("deploy")
     assert own is not None and is_approved(own, TrustStore(None))

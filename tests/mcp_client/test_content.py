@@ -80,7 +80,7 @@ ANSWERS: dict[str, tuple[dict[str, Any], str]] = {
 
 def addressed(words: str, audience: list[str] | None = None, priority: float | None = None) -> dict[str, Any]:
     annotations = {"audience": audience, "priority": priority}
-    return {"type": "text", "text": words, "annotations": {key: one for key, one in annotations.items() if one}}
+    return {"type": "text", "text": words, "annotations": {key: value for key, value in annotations.items() if value}}
 
 
 ADDRESSED: dict[str, tuple[list[dict[str, Any]], str, str]] = {

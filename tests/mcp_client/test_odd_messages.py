@@ -153,15 +153,15 @@ def test_an_error_of_the_tool_is_a_failed_call(tmp_path: Path) -> None:
 
 def test_an_answer_is_that_of_the_call_that_it_names_and_an_unusable_one_fails_it_soon(tmp_path: Path) -> None:
     async def go(trial: Trial) -> dict[str, ToolResult]:
-        forms = ("cut-short", "broken", "cut-pretty", "id-last", "crlf")
-        return dict(zip(forms, await asyncio.gather(*(trial.act(text=form) for form in forms)), strict=True))
+        modes = ("cut-short", "broken", "cut-pretty", "id-last", "crlf")
+        return dict(zip(modes, await asyncio.gather(*(trial.act(text=mode) for mode in modes)), strict=True))
 
     results = try_one(tmp_path, "as-asked", go)
     assert results.pop("crlf").text == "whole"
     assert results.pop("id-last").text.startswith("xxx")
-    for form, result in results.items():
+    for mode, result in results.items():
         assert_failed(result, 2 * SOON_S)
-        assert (OUTCOMES | TEXTS)[form][1:] in result.text
+        assert (OUTCOMES | TEXTS)[mode][1:] in result.text
 
 
 def test_an_answer_without_a_readable_id_fails_the_only_call_that_is_waited_for(tmp_path: Path) -> None:

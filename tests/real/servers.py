@@ -1,7 +1,7 @@
 """Real MCP servers, started and ended: those that .ci/real_servers installs, and ours where nobody else speaks.
 
-Each is a context manager that gives a ServerConfig: within it the server runs, or can be started. `Face` answers what
-the servers ask and remembers what they told.
+Each is a context manager that gives a ServerConfig: within it the server runs, or can be started. `RecordingFrontend`
+answers what the servers ask and remembers what they told.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def wait_for_words(process: subprocess.Popen[bytes], words: bytes) -> None:
 def with_toolbox(
     config: ServerConfig, folder: Path, frontend: RecordingFrontend | None, then: Callable[[Toolbox], Awaitable[T]]
 ) -> T:
-    """Opens a box with one server, looks at it, and closes it. Without a face nobody answers."""
+    """Opens a toolbox with one server, looks at it, and closes it. Without a front end nobody answers."""
 
     async def go() -> T:
         async with Toolbox([config], folder / "logs", frontend.asks if frontend else None) as toolbox:

@@ -50,7 +50,7 @@ RESEARCH = ["Gathering sources...", "Analyzing content...", "Synthesizing findin
 
 @pytest.fixture
 def look(tmp_path: Path) -> Look:
-    """Opens the server over stdio, runs a coroutine function on the box, gives what it gives."""
+    """Opens the server over stdio, runs a coroutine function on its toolbox, gives what it gives."""
 
     def open_and_run(then: Callable[[Toolbox], Awaitable[Any]], frontend: RecordingFrontend) -> Any:
         with everything_on("stdio") as config:
@@ -147,8 +147,8 @@ def test_a_resource_that_is_subscribed_to_says_when_it_changes(look: Look) -> No
 def test_prompts_are_listed_with_their_arguments_and_may_hold_resources(look: Look) -> None:
     async def get(toolbox: Toolbox) -> Any:
         prompts = [
-            (one.name, one.title, [(argument.name, argument.required) for argument in one.arguments or ()])
-            for _, one in await toolbox.list_prompts("everything")
+            (prompt.name, prompt.title, [(argument.name, argument.required) for argument in prompt.arguments or ()])
+            for _, prompt in await toolbox.list_prompts("everything")
         ]
         filled = await toolbox.get_prompt("everything", "resource-prompt", {"resourceType": "Text", "resourceId": "5"})
         return prompts, [message.content.type for message in filled.messages]

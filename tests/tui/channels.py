@@ -58,7 +58,9 @@ class Server:
             },
             "tools/list": {"tools": [{"name": "act", "inputSchema": schema}, *TOOLS.get(self.channel, [])]},
             "resources/list": {
-                "resources": [{"uri": f"evil://{i:02}", "name": "r", "title": one} for i, one in enumerate(resources)]
+                "resources": [
+                    {"uri": f"evil://{i:02}", "name": "r", "title": title} for i, title in enumerate(resources)
+                ]
             },
             "resources/templates/list": {"resourceTemplates": []},
             "prompts/list": {

@@ -64,7 +64,7 @@ def read_first_cost(home: Path, turn: int) -> Usage | None:
     """Return the cost of the first prompt of a turn."""
     directory = SessionDirectory(home / ".local/state/rkllm-chat/sessions")
     records = [entry.record for name in directory.list_ids() for entry in directory.read(name).entries]
-    ends = [-1, *(at for at, one in enumerate(records) if type(one).__name__ == "TurnFinished")]
+    ends = [-1, *(at for at, record in enumerate(records) if type(record).__name__ == "TurnFinished")]
     return next((record for record in records[ends[turn] + 1 :] if isinstance(record, Usage)), None)
 
 

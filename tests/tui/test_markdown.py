@@ -154,9 +154,9 @@ def test_the_tail_stays_small_in_a_long_paragraph() -> None:
         assert max(map(len, tails(text, 60))) <= limit
 
 
-@pytest.mark.parametrize("form", ["**{}**", "_{}_", "`{}`", "[{}](u)", '[x](u "{}")'])
-def test_markup_styles_all_lines_up_to_its_end(form: str) -> None:
-    source = "before " * 30 + form.format(("within " * 40).strip()) + " after" * 30
+@pytest.mark.parametrize("markup", ["**{}**", "_{}_", "`{}`", "[{}](u)", '[x](u "{}")'])
+def test_markup_styles_all_lines_up_to_its_end(markup: str) -> None:
+    source = "before " * 30 + markup.format(("within " * 40).strip()) + " after" * 30
     styles = {style for line in colored(source) for style in re.findall("\x1b\\[([0-9;]*)m[^\x1b]*within", line)}
     assert len(styles) == 1
     assert not any(mark in "".join(SGR.sub("", line) for line in colored(source)) for mark in "*_`[]")

@@ -158,9 +158,9 @@ def test_a_server_is_shown_with_its_roots(
     options = write_harbour(folder).split()
     screen = open_screen("--model", script("Hello."), *options, size=(200, 40))
     screen.wait_for_prompt()
-    for one, expected in ((screen, str(folder)), (fresh, "false")):  # the shared chat runs in its home folder
-        one.enter("/mcp harbour", "connected, ")
-        assert ["roots", expected] in [line.split() for line in one.lines()]
+    for chat, expected in ((screen, str(folder)), (fresh, "false")):  # the shared chat runs in its home folder
+        chat.enter("/mcp harbour", "connected, ")
+        assert ["roots", expected] in [line.split() for line in chat.lines()]
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ _DESCRIPTION = (
     "Check this machine, its model and its configuration: what can be tried is tried, but no server is started."
 )
 _EPILOG = "Exit codes: 0 no check failed, 1 a check failed, 2 usage error."
-_FORMS = ("text", "json", "report", "fix-script")
+_FORMATS = ("text", "json", "report", "fix-script")
 _STATES: tuple[CheckState, ...] = ("ok", "warn", "wrong")  # from the best to the worst
 
 CHECKS: dict[str, Check] = {
@@ -120,14 +120,16 @@ def run_checks(board: Board, environment: Mapping[str, str], only: str = "") -> 
 def make_parser() -> Parser:
     """Build the argument parser of the command."""
     parser = Parser(prog="rkllm-chat doctor", description=_DESCRIPTION, epilog=_EPILOG)
-    forms = f"{', '.join(_FORMS)} (default: text). report: Markdown to send to the developers, without names of people "
-    forms += "and machines; fix-script: a shell script for sudo that sets clocks, device rules and groups, or undoes it"
+    formats = (
+        f"{', '.join(_FORMATS)} (default: text). report: Markdown to send to the developers, without names of people "
+        "and machines; fix-script: a shell script for sudo that sets clocks, device rules and groups, or undoes it"
+    )
     output = parser.add_mutually_exclusive_group()
-    output.add_argument("--output", metavar="FORM", choices=_FORMS, default="text", help=forms)
+    output.add_argument("--output", metavar="FORMAT", choices=_FORMATS, default="text", help=formats)
     output.add_argument("--json", dest="output", action="store_const", const="json", help="print one JSON document")
-    for form in ("report", "fix-script"):  # they go in version 0.3
-        former = "--board-report" if form == "report" else f"--{form}"
-        output.add_argument(former, dest="output", action="store_const", const=form, help=argparse.SUPPRESS)
+    for name in ("report", "fix-script"):  # they go in version 0.3
+        former = "--board-report" if name == "report" else f"--{name}"
+        output.add_argument(former, dest="output", action="store_const", const=name, help=argparse.SUPPRESS)
     parser.add_argument(
         "--tools",
         action="store_true",

@@ -51,13 +51,13 @@ def test_a_reader_that_closes_the_pipe_causes_no_traceback(box: Stage) -> None:
 
 
 @pytest.mark.parametrize(
-    ("tool", "form"),
+    ("tool", "output_format"),
     [("see", "json"), ("fail", "text"), ("die", "json"), pytest.param("hang", "text", marks=pytest.mark.slow)],
 )
-def test_an_expanded_token_is_neither_printed_nor_stored(tool: str, form: str, box: Stage) -> None:
+def test_an_expanded_token_is_neither_printed_nor_stored(tool: str, output_format: str, box: Stage) -> None:
     configure(box, API_TOKEN="${TOKEN}")
     box.environment["TOKEN"] = SECRET
-    process = start(box, "--output", form, "--timeout", "0.6", f"box__{tool}", stdout=subprocess.PIPE)
+    process = start(box, "--output", output_format, "--timeout", "0.6", f"box__{tool}", stdout=subprocess.PIPE)
     output, errors = process.communicate(timeout=10)
     assert SECRET not in output + errors
     stored = [path for path in Path(box.environment["HOME"]).rglob("*") if path.is_file()]
