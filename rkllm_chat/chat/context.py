@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -16,7 +16,6 @@ from typing import Any, Literal
 
 from ..backends import find_engine_of
 from ..backends.base import PromptRenderer, PromptReplacer, ThinkingSwitch
-from ..calls.described_calls import find_lack, find_named_tools, find_refused_tools, is_refusal
 from ..calls.formats import FORMATS
 from ..calls.grammar import CallGrammar, NoCalls, build_call_grammar, forbid_calls, require_call
 from ..calls.model_families import make_scanner
@@ -29,20 +28,16 @@ from ..core.protocols import CallableTools
 from ..prompt.budget import ANSWER_FRACTION, FIRST_TURN_FRACTION, NEXT_QUESTION_FRACTION, find_last_turn, find_turns
 from ..prompt.compose import compose_flat_prompt, compose_native_prompt, compose_prompt, render_result_message
 from ..prompt.result_pages import Fits
-from ..prompt.tool_ranking import ToolIndex, find_sure_tool, rank_tools
 from ..prompt.untrusted_text import neutralize_line
 from ..storage.session_records import ContextTrimmed
 from .builtin_tools import DESCRIBE_TOOL, MORE_TOOL, ResultPager, ToolboxWithLocalTool, answer_describe_call
 from .conversation import Conversation
 from .result_budget import ResultBudget, make_result_budget
 from .tool_selection import find_signatures, select_catalogue, select_tool_lines, select_tool_signatures
-from .value_rules import list_names, may_write, takes_query
 
-_MAX_LIKELY = 3
-"""How many likely tools a model may be made to call that names none."""
-PromptForm = Literal["chat", "call", "answer", "flat"]
-"""What the model is to do: continue, write a call in place of its last reply, answer without calls, or answer from the
-question and the results alone."""
+PromptForm = Literal["chat", "call", "alone", "answer", "flat"]
+"""What the model is to do: continue, write a call in place of its last reply, reply to the question as if it were the
+first one, answer without calls, or answer from the question and the results alone."""
 
 
 def build_prompt(
@@ -50,20 +45,24 @@ def build_prompt(
     shown: Sequence[Message] | None = None,
     form: PromptForm = "chat",
     forced_tools: Sequence[Tool] = (),
+    request: str = "",
 ) -> list[Message]:
     """Build the prompt as it would be sent now, or with `shown` as the visible history.
 
-    An engine that cannot be forced to write a call is asked for one of the forced tools.
+    An engine that cannot be forced to write a call is asked for one of the forced tools. A `request` of the question is
+    asked alone.
     """
     shown = chat.visible_messages if shown is None else shown
     if form == "call":
         shown = [message for message in shown if message.reply_kind != "discarded"]
         if shown and not chat.backend.supports_grammar:
-            request = _name_tools(chat, forced_tools)
+            request = request_call(chat, forced_tools)
             if shown[-1].role == "user":
                 shown[-1] = replace(shown[-1], call_request=request)
             elif request:  # behind results, whose message has none
                 shown.append(Message("user", request))
+    elif form == "alone":
+        shown = [replace(shown[find_last_turn(shown)], text=request)]
     words, system, kinds = chat.prompt_words, chat.settings.system, chat.backend.media_kinds
     answer_words = partial(load_answer_words, chat)
     if form == "flat":
@@ -74,7 +73,7 @@ def build_prompt(
     if chat.backend.native_tools:
         return compose_native_prompt(shown, words, system, call_format, catalogue, kinds, asks_answer, answer_words)
     # else the answer was asked for in a prompt of its own, and the question is in the conversation once
-    repeats = _loses_conversation(chat)
+    repeats = loses_conversation(chat)
     return compose_prompt(shown, (), words, system, call_format, catalogue, kinds, asks_answer, answer_words, repeats)
 
 
@@ -86,64 +85,8 @@ def load_answer_words(chat: Conversation, question: str) -> Words:
     return chat.profile.load_words(detect_text_language(question) or chat.words.code)
 
 
-def find_meant_tools(chat: Conversation, reply: str, rejected: Collection[str] = ()) -> tuple[list[Tool], bool]:
-    """Return the tools of which a reply should be a call, and whether it names them.
-
-    Where it names none, they only read: those that take a value of the question, or the one that the question asks for
-    as its words say. None if the engine can neither be forced nor asked.
-
-    Args:
-        chat: The conversation.
-        reply: What the reply says.
-        rejected: The names that its calls have, which were void: it is another tool, as the words of the question say.
-    """
-    question, shown = chat.history[find_last_turn(chat.history)].text, shown_names(chat.toolbox.tools)
-    if rejected:
-        meant = _find_tools_instead(chat, question, [tool for name, tool in shown.items() if name not in rejected])
-        return (meant, False) if _can_force(chat) or _name_tools(chat, meant) else ([], False)
-    meant = named = find_named_tools(reply, shown)
-    if not named:
-        is_forced = chat.profile.forces_calls
-        index, counts = ToolIndex(shown.values()), chat.tool_usage.counts
-        sure = find_sure_tool(index, question, counts) if is_forced else None
-        meant = find_refused_tools(reply, question, shown, is_forced) or ([sure] if sure else [])
-        if is_forced and not meant and is_refusal(reply):
-            meant = rank_tools(index, f"{question}\n{find_lack(reply)}", counts)[:_MAX_LIKELY]
-        meant = [tool for tool in meant if not may_write(tool)]
-        # an address is one of the web sooner than a server's resource, which the program's own tool reads
-        meant = [tool for tool in meant if tool.server] or meant
-    is_possible = not chat.backend.native_tools and (_can_force(chat) or _name_tools(chat, meant))
-    return (meant, bool(named)) if is_possible else ([], False)
-
-
-def _find_tools_instead(chat: Conversation, question: str, others: Sequence[Tool]) -> list[Tool]:
-    """Return the tools that a first call should have been of, where that was measured.
-
-    They are for what the question speaks of, and can look up what it names; a database takes a query without names.
-    """
-    if not chat.profile.forces_calls:
-        return []
-    likely = rank_tools(ToolIndex(others), question, chat.tool_usage.counts)[:_MAX_LIKELY]
-    has_names = bool(list_names(question))
-    return [tool for tool in likely if tool.server and (has_names or takes_query(tool))]
-
-
-def list_tools_for_rest(chat: Conversation) -> list[list[Tool]]:
-    """Return the tools that may look up what a question names and nobody has looked up, in the order to try them.
-
-    All where a grammar holds the call, then likely ones that the turn has not called, since a model repeats its last
-    call; an engine that can only be asked is asked for a likely one.
-    """
-    turn, tools = chat.history[find_last_turn(chat.history) :], chat.toolbox.tools
-    likely = rank_tools(ToolIndex(tools), turn[0].text, chat.tool_usage.counts)
-    if not _can_force(chat):
-        return [likely[:_MAX_LIKELY]] if _name_tools(chat, likely[:_MAX_LIKELY]) else []
-    called = {(message.result.server, message.result.tool) for message in turn if message.result}
-    others = [tool for tool in likely if (tool.server, tool.name) not in called][:_MAX_LIKELY]
-    return [[*tools], others]
-
-
-def _can_force(chat: Conversation) -> bool:
+def can_force_calls(chat: Conversation) -> bool:
+    """Return whether a grammar can hold the engine to a call."""
     return chat.backend.supports_grammar and chat.settings.constrained
 
 
@@ -154,7 +97,7 @@ def write_call(chat: Conversation, name: str, arguments: Mapping[str, Any]) -> s
     return FORMATS[chat.call_format].render_call(name, arguments)
 
 
-def _name_tools(chat: Conversation, tools: Sequence[Tool]) -> str:
+def request_call(chat: Conversation, tools: Sequence[Tool]) -> str:
     """Return the sentence that asks for a call of these tools; "" if the profile has none."""
     names = [neutralize_line(shown_name(tool, chat.toolbox.tools)) for tool in tools]
     return chat.prompt_words("prompt.call_now", names=" or ".join(names))
@@ -169,11 +112,12 @@ def list_answer_forms(chat: Conversation) -> list[PromptForm]:
     """
     turn = chat.history[find_last_turn(chat.history) :]
     has_results = any(message.result and message.result.server for message in turn)
-    is_flat_first = chat.profile.answers_flat and not (has_results and _loses_conversation(chat))
+    is_flat_first = chat.profile.answers_flat and not (has_results and loses_conversation(chat))
     return ["flat", "answer"] if is_flat_first else ["answer", "flat"]
 
 
-def _loses_conversation(chat: Conversation) -> bool:
+def loses_conversation(chat: Conversation) -> bool:
+    """Return whether the engine would have to evaluate the conversation again behind another prompt."""
     return isinstance(chat.backend, PromptReplacer) and chat.backend.loses_conversation
 
 
@@ -292,7 +236,7 @@ def build_grammar(
         return chat.reply_grammar
     if form in ("answer", "flat"):
         return forbid_calls(chat.call_format, chat.backend.family.accepted_formats)
-    if not _can_force(chat):
+    if not can_force_calls(chat):
         return None
     tools = forced_tools if form == "call" else make_call_toolbox(chat).tools
     grammar = build_call_grammar(tools, chat.call_format, chat.profile.writes_unmarked)

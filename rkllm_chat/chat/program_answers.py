@@ -49,6 +49,17 @@ def _list_changes(chat: Conversation, shown: ToolResult | None) -> Iterator[str]
             yield words(key, call=call, text=shorten_line(result.text, _MAX_SAID_LENGTH))
 
 
+def describe_left_out(chat: Conversation, results: Sequence[ToolResult]) -> str:
+    """Return one line on results that an answer leaves out."""
+    tools = {(tool.server, tool.name): tool for tool in chat.toolbox.tools}
+    words, lines = _load_words(chat), list[str]()
+    for result in results[:_MAX_CALLS]:
+        tool = tools.get((result.server, result.tool), Tool(result.tool, server=result.server))
+        call = f"{tool.full_name} {summarize_arguments(result.arguments)}".rstrip()
+        lines.append(words("chat.called", call=call, text=shorten_line(result.text, _MAX_SAID_LENGTH)))
+    return " ".join(lines)
+
+
 def ask_for_values(chat: Conversation, names: Sequence[str]) -> str:
     """Return the question for what a call needs."""
     words = _load_words(chat)

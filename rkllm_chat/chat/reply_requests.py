@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from ..core.errors import ContextOverflowError
 from ..core.events import CallFound, Event, Notice, Reading, Usage, WritingCall
 from ..core.messages import Message, ReplyKind, Tool, ToolCall
+from .asked_calls import AskedCall
 from .context import (
     PromptForm,
     build_grammar,
@@ -20,7 +21,7 @@ from .conversation import Conversation
 from .event_stream import Emit
 from .reply_stream import ReplyStream
 
-_MAX_LEAD_LENGTH = 200
+_MAX_LEAD_LENGTHS: Mapping[PromptForm, int] = {"call": 200, "alone": 40}
 """Text before a call that the model is asked for; one that writes more answers in words, where no grammar keeps it."""
 
 
@@ -35,13 +36,20 @@ class ReplyRequests:
         self._chat = chat
         self.usages: list[Usage] = []
 
-    async def send(self, reply: ReplyStream, form: PromptForm, emit: Emit, forced_tools: Sequence[Tool] = ()) -> None:
+    async def send(
+        self,
+        reply: ReplyStream,
+        form: PromptForm,
+        emit: Emit,
+        forced_tools: Sequence[Tool] = (),
+        request: str = "",
+    ) -> None:
         """Send the prompt and read the reply; once more, with fewer turns, if the context turns out to be smaller."""
         chat = self._chat
         await self.trim_history(emit)
         context_tokens = chat.backend.context_tokens
         try:
-            await self._read(reply, form, emit, forced_tools)
+            await self._read(reply, form, emit, forced_tools, request)
         except ContextOverflowError as overflow:
             learned_tokens = chat.backend.context_tokens
             # a reply that has begun was shown, and would be there twice
@@ -51,7 +59,7 @@ class ReplyRequests:
                 key = "chat.context_learned" if overflow.context_tokens else "chat.context_halved"
                 await emit(Notice(chat.words(key, tokens=learned_tokens)))
             await self.trim_history(emit)
-            await self._read(reply, form, emit, forced_tools)
+            await self._read(reply, form, emit, forced_tools, request)
 
     def keep(self, reply: ReplyStream, kind: ReplyKind) -> None:
         """Append a reply to the history, unless it was stopped before its first word; record its cost."""
@@ -66,16 +74,22 @@ class ReplyRequests:
             chat.drop_turns(dropped)
             await emit(Notice(chat.words("chat.forgot", turns=dropped.turns)))
 
-    async def force_call(self, tools: Sequence[Tool], emit: Emit) -> ToolCall | None:
-        """Have the model write a call of one of these tools, in the place of its last reply; None without one."""
-        reply = ReplyStream(make_reply_scanner(self._chat), max_lead_length=_MAX_LEAD_LENGTH)
-        await self.send(reply, "call", partial(_emit_progress, emit), tools)
+    async def ask_for_call(self, asked: AskedCall, emit: Emit) -> ToolCall | None:
+        """Return the call that the model writes in the place of its last reply; None without one.
+
+        A request that is asked alone leaves it to the model what it makes of it.
+        """
+        form: PromptForm = "alone" if asked.request else "call"
+        reply = ReplyStream(make_reply_scanner(self._chat), max_lead_length=_MAX_LEAD_LENGTHS[form])
+        await self.send(reply, form, partial(_emit_progress, emit), asked.tools, asked.request)
         self._record_usage(reply.usage)
         return next((found.call for found in reply.calls if isinstance(found, CallFound)), None)
 
-    async def _read(self, reply: ReplyStream, form: PromptForm, emit: Emit, forced_tools: Sequence[Tool]) -> None:
+    async def _read(
+        self, reply: ReplyStream, form: PromptForm, emit: Emit, forced_tools: Sequence[Tool], request: str
+    ) -> None:
         chat = self._chat
-        prompt = build_prompt(chat, None, form, forced_tools)
+        prompt = build_prompt(chat, None, form, forced_tools, request)
         tools = native_tools_of(chat) if form != "flat" else ()
         if (cached := chat.backend.count_cached_tokens(prompt)) is not None:  # the engine may still be busy
             await emit(Reading(0, max(1, chat.backend.count_tokens(prompt) - cached)))

@@ -152,7 +152,7 @@ class ReplyCalls:
     Attributes:
         found: The calls.
         is_stopped: The user ended the turn when asked about a call.
-        missing: Arguments of a call that may change something, whose values stand nowhere; nobody was there to ask.
+        missing: Required arguments whose values stand nowhere, and which the user is asked for in the answer.
         lacks_permission: A call needs a permission, and nobody was there to ask; the model is not left to explain it.
     """
 
@@ -238,6 +238,8 @@ class ReplyCalls:
         if run is None or self._state.was_made(run.fingerprint):
             return None
         if not (must_ask or self._rules.support(run.tool, run.call.arguments, by_question, names)):
+            if not (names or may_write(run.tool)):
+                self.missing += self._rules.list_missing(run.tool, run.call.arguments)
             return None
         is_free = not must_ask and self._chat.is_run_by_client(run.tool)
         made_up = self._rules.list_made_up(run.tool, run.call.arguments)
@@ -248,6 +250,7 @@ class ReplyCalls:
         accepted = resolve_call(ToolCall(shown_name(run.tool, tools), arguments), tools, words)
         if not (verdict == "run" or isinstance(verdict, RunEdited)) or not isinstance(accepted, PreparedCall):
             return None
+        self.missing.clear()
         self._accepted.add(accepted.fingerprint)
         self.found.append(CallFound(accepted.call))
         return accepted
@@ -268,7 +271,8 @@ class ReplyCalls:
         for index in range(len(self._running.started), len(self.found)):
             number = sum(isinstance(found, CallFound) for found in self.found[: index + 1])
             position = CallPosition(number, count)
-            outcome = await self._authorize(self.found[index], toolbox.tools, position, usage.is_cut)
+            was_truncated = usage.is_cut and not self._accepted  # what was accepted was written behind that reply
+            outcome = await self._authorize(self.found[index], toolbox.tools, position, was_truncated)
             if isinstance(outcome, PreparedCall):
                 dispensable = self._rules.list_dispensable(outcome.tool, outcome.call.arguments)
                 waiting.append(replace(outcome, index=index, number=number, dispensable=dispensable))
@@ -323,7 +327,8 @@ class ReplyCalls:
             return None
         if self._state.was_made(run.fingerprint) or self._decide(run.tool) != "run":
             return None
-        return None if self._find_forbidden(run) else run
+        is_lacking = self._find_forbidden(run) or self._rules.list_missing(run.tool, run.call.arguments)
+        return None if is_lacking else run
 
     def _find_forbidden(self, run: PreparedCall) -> ReplyDiscarded | None:
         """Return why a value rule forbids a call; None of one that was made before in this turn."""
@@ -349,7 +354,9 @@ class ReplyCalls:
         if run.fingerprint not in self._accepted and self._find_forbidden(run):
             return self._refuse(call, run.tool, "unsupported")
         missing = [] if run.fingerprint in self._accepted else self._rules.list_missing(run.tool, call.arguments)
-        if missing and not self._chat.can_ask and self._decide(run.tool) in ("run", "ask"):
+        # a person may write what a change lacks into the question about it; of a call that reads nothing is asked
+        is_asked_back = not (self._chat.can_ask and may_write(run.tool))
+        if missing and is_asked_back and self._decide(run.tool) in ("run", "ask"):
             self.missing += missing
             return self._refuse(call, run.tool, "missing", names=", ".join(missing))
         must_ask = bool(missing) or (is_again and not run.tool.read_only)

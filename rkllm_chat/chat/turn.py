@@ -10,7 +10,7 @@ consistent: every call has a result.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import aclosing
 from functools import partial
 from typing import Literal
@@ -32,14 +32,13 @@ from ..core.events import (
 from ..core.messages import EMPTY_REPLY, Message, ReplyKind, ToolResult
 from ..prompt.budget import MAX_TOKEN_LENGTH, find_last_turn
 from ..storage.session_records import End, TurnFinished
+from .asked_calls import list_asked_calls
 from .context import (
     add_tool_signatures,
     build_prompt,
     count_tokens,
     estimate_question_tokens,
-    find_meant_tools,
     list_answer_forms,
-    list_tools_for_rest,
     make_reply_scanner,
     may_begin_in_thought,
     thinking_off,
@@ -47,11 +46,18 @@ from .context import (
 )
 from .conversation import Conversation
 from .event_stream import Emit, stream_events
-from .program_answers import ask_for_values, choose_last_result, describe_changes, describe_last_result, has_result
+from .program_answers import (
+    ask_for_values,
+    choose_last_result,
+    describe_changes,
+    describe_last_result,
+    describe_left_out,
+    has_result,
+)
 from .reply_requests import ReplyRequests
 from .reply_stream import ReplyStream
 from .tool_calls import ReplyCalls, TurnState
-from .value_rules import ValueRules, list_names
+from .value_rules import ValueRules
 
 _MIN_ECHO_LENGTH = 12
 """Characters from which on an answer that ends the request repeats it."""
@@ -146,24 +152,24 @@ class Turn:
         reply = ReplyStream(make_reply_scanner(chat), calls.add, may_begin_in_thought(chat))
         kind: ReplyKind = ""
         announced: CallFound | None = None
-        void: Sequence[CallFound | CallUnreadable] = ()
+        rejected: list[str] | None = None
         try:
             try:
                 await self._requests.send(reply, "chat", self._report_changes(emit))
                 if await self._is_void(reply, calls, emit):
                     # in the place of its calls, of which none has started: they are neither run nor answered
-                    void = calls.found
+                    rejected = [found.call.name for found in calls.found if isinstance(found, CallFound)]
                     kind, calls = "discarded", ReplyCalls(chat, self._state, starts_early=False)
-                if not calls.found and (not kind or void or self._rules.find_left_over()):
-                    announced = await self._call_announced(reply, calls, void, emit)
-                if not (calls.found or kind) and await self._refuses(reply, emit):
+                if not calls.found and (not kind or rejected or self._has_more()):
+                    announced = await self._call_announced(reply, calls, rejected, emit)
+                if not (calls.found or kind) and (calls.missing or await self._refuses(reply, emit)):
                     kind = "discarded"
             finally:  # not before a user has answered: what a call replaces is no answer if the program is killed
                 self._requests.keep(reply, "discarded" if announced else kind)
             if announced:
                 chat.history.append(Message("assistant", announced.raw))
                 await emit(announced)
-            if not calls.found:
+            if not (calls.found or calls.missing):
                 return "answer" if kind else reply.usage.end_reason
             await calls.run(reply.usage, emit)
         finally:
@@ -192,34 +198,44 @@ class Turn:
         return bool(discarded)
 
     async def _call_announced(
-        self, reply: ReplyStream, calls: ReplyCalls, void: Sequence[CallFound | CallUnreadable], emit: Emit
+        self, reply: ReplyStream, calls: ReplyCalls, rejected: Collection[str] | None, emit: Emit
     ) -> CallFound | None:
         """Return the call that a reply describes or announces, or should have in the place of its void ones.
 
         Later turns see the call and not the sentence: a model goes on as its conversation shows. Where no call has all
         of its values from the conversation, the user is asked, or told.
+
+        Args:
+            reply: The reply.
+            calls: Takes the call.
+            rejected: The names of the tools in the calls of the reply, which were void; None if it has no call.
+            emit: Emits events.
         """
         chat, described = self._chat, [event.call for event in reply.described]
-        is_first = not any(message.role == "tool" for message in chat.history[find_last_turn(chat.history) :])
-        accepted = await calls.offer(described, must_ask=False) if is_first else None
-        rejected = [found.call.name for found in void if isinstance(found, CallFound)]
-        may_mean = is_first and not accepted and (rejected or not void)
-        meant, is_named = find_meant_tools(chat, reply.shown_text, rejected) if may_mean else ([], False)
-        names = list_names(chat.history[find_last_turn(chat.history)].text) if void else []
-        attempts = [meant]
-        if left_over := self._rules.find_left_over():
-            attempts, names = list_tools_for_rest(chat), left_over
-        for tools in attempts:
-            if accepted or not (tools and (call := await self._requests.force_call(tools, emit))):
-                continue
-            accepted = await calls.offer([call], must_ask=False, by_question=is_first and not is_named, names=names)
-            if is_named and not (accepted or described):
+        accepted = None if self._has_called else await calls.offer(described, must_ask=False)
+        asked_calls = iter(()) if accepted else list_asked_calls(chat, self._rules, reply.shown_text, rejected)
+        for asked in asked_calls:
+            call = await self._requests.ask_for_call(asked, emit)
+            if call and (accepted := await calls.offer([call], False, asked.by_question, asked.names)):
+                break
+            if call and not (asked.by_question or asked.names or described):
                 await emit(CallDescribed(call))
-        accepted = accepted or await calls.offer(described, must_ask=True)
+        if calls.missing:
+            await emit(ReplyDiscarded(reason="missing"))
+        accepted = accepted or (None if calls.missing else await calls.offer(described, must_ask=True))
         if not accepted:
             return None
         name = shown_name(accepted.tool, chat.toolbox.tools)
         return CallFound(accepted.call, write_call(chat, name, accepted.call.arguments))
+
+    @property
+    def _has_called(self) -> bool:
+        """Whether a call of this turn has been answered."""
+        return any(message.role == "tool" for message in self._chat.history[find_last_turn(self._chat.history) :])
+
+    def _has_more(self) -> bool:
+        """Return whether the question has more to look up behind a result, whatever the last reply was."""
+        return self._has_called and bool(self._rules.find_left_over() or self._rules.find_open_request())
 
     async def _refuses(self, reply: ReplyStream, emit: Emit) -> bool:
         """Return whether a reply refuses in words what the model may do well without the tools, and say so."""
@@ -271,6 +287,8 @@ class Turn:
             if is_echo:
                 await emit(ReplyDiscarded(reason="echo"))
             elif reply.has_text:
+                if left_out := describe_left_out(chat, self._rules.find_left_out(reply.shown_text)):
+                    await emit(Text(f"\n\n{left_out}"))
                 return reply.usage.end_reason
             thought_only = thought_only or reply.has_thought
         return await self._answer_with_result(emit, thought_only)

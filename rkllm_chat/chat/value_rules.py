@@ -23,10 +23,18 @@ from typing import Any
 from ..calls.described_calls import is_apology, is_refusal
 from ..calls.schema.resolve import properties_of, required_of
 from ..core.events import ReplyDiscarded
+from ..core.i18n import detect_text_language
 from ..core.messages import Message, Tool, ToolResult
 from ..prompt.budget import find_last_turn
 from ..prompt.compose import is_correction
-from ..prompt.tool_ranking import CAMEL_CASE, CJK_RUN, STOP_WORDS, extract_terms
+from ..prompt.tool_ranking import (
+    CAMEL_CASE,
+    CJK_RUN,
+    STOP_WORDS,
+    extract_question_terms,
+    extract_terms,
+    split_requests,
+)
 from .conversation import Conversation
 
 __all__ = ["REASONS", "ValueRules", "drop_placeholders", "list_names", "may_write", "takes_query"]
@@ -35,10 +43,11 @@ REASONS: Mapping[str, str] = {
     "invented": "behind a result, or asked about the user: a value stands nowhere",
     "unspoken": "a first call, of a tool for something that the question does not speak of",
     "circular": "the tool answered already, and the call has nothing of the question that no call has used",
-    "unrelated": "an answer behind results has no word and no number of them",
-    "foreign": "an answer behind results is in English, and the question in Japanese or Chinese",
+    "unrelated": "an answer has no word and no number of a result that no later call was made of",
+    "foreign": "an answer is in another language than the question, of those with scripts of their own",
     "echo": "an answer repeats what the model was asked",
     "refused": "an answer without a call apologizes, which models do because tools are listed",
+    "missing": "an announced call reads something that the question does not name: the user is asked",
     "unasked": "behind a result: the call may change something, and the question does not ask for that",
 }
 """Why the calls of a reply do not run and the model answers now; `terminal.discarded_*` says it to the user."""
@@ -74,6 +83,11 @@ _FILE = re.compile(r"(?:[^\s/\\]*[/\\])*([^\s/\\]*\w\.[A-Za-z]\w{0,4})")
 _SELECT = re.compile(r"\s*SELECT\b.+\bFROM\b", re.IGNORECASE | re.DOTALL)
 """A query that reads: the user says what it looks for, and need not know tables and columns."""
 _LITERAL = re.compile(r"'([^']+)'|\b(\d+(?:\.\d+)?)\b")
+_STAND_INS = """
+    any auto automatic current default here home local localhost localtime location me my now system this time timezone
+    today user utc zone
+"""
+"""Words of a value that names what is here, now or usual: nobody has to say it to a call that only reads."""
 _NAME = re.compile(r"[^\W\d_]+(?:[\s/.-][^\W\d_]+)*")
 _CODE = re.compile(r"[A-Z]{2,5}|[A-Z][A-Za-z_]+(?:/[A-Z][A-Za-z_]+)+|.{1,3}")
 """A code, an abbreviation, or a time zone: the translation of a name in the question."""
@@ -84,10 +98,14 @@ _READING_VERBS = """
 _MONTHS = """
     january february march april may june july august september october november december
 """
-_TRANSLATION = re.compile("[英译訳翻]")
+_LANGUAGES = re.compile(
+    r"[英译訳翻中法德韩韓日西俄][文语語]|[译訳翻]|translat|language|japan|chin(?:a|ese)|kanji|hiragana|katakana"
+)
+"""What a question about another language has."""
+_MIN_FOREIGN_LETTERS = 8
 _ENGLISH_WORDS = "a and how my of that the this what when where which who why with you your"
 """Words of which an English question has one, and that are rare in other languages."""
-_FIRST_PERSON = frozenset(("i", "me", "my", "mine", "myself"))
+_FIRST_PERSON = frozenset(("i", "my", "mine", "myself"))
 _UNITS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
 _NUMBER_WORDS = {
     **{month: number for number, month in enumerate(_MONTHS.split(), 1)},
@@ -136,14 +154,38 @@ class ValueRules:
         evidence, tools = self._evidence, self._chat.toolbox.tools
         if self._chat.answers_json:
             return None
-        if self._chat.profile.forces_calls and evidence.results and _is_foreign(reply, evidence.question):
+        if self._chat.profile.forces_calls and _is_foreign(reply, evidence.question):
             return ReplyDiscarded(reason="foreign")
         is_short = len(_WORD.findall(reply)) < _MIN_JUDGED_WORDS and not self._chat.profile.forces_calls
-        if not self._are_on or is_short or _holds_result(reply, evidence):
+        told = self._find_told(reply)
+        if is_short or all(told.values()):
             return None
+        if any(told.values()):
+            return ReplyDiscarded(reason="unrelated")
         called = {(result.server, result.tool) for result in evidence.results}
         about = [_describe(tool) for tool in tools if (tool.server, tool.name) in called]
         return None if _answers_the_rest(reply, evidence, about) else ReplyDiscarded(reason="unrelated")
+
+    def find_left_out(self, reply: str) -> list[ToolResult]:
+        """Return the results that an answer has nothing of, if it tells others."""
+        results, told = self._evidence.results, self._find_told(reply)
+        return [results[index] for index, is_told in told.items() if not is_told] if any(told.values()) else []
+
+    def _find_told(self, reply: str) -> dict[int, bool]:
+        """Return the indices of the results that an answer is to tell, and whether it has something of each.
+
+        None that failed, nor one of which a later call was made, nor a change beside other results: the program says
+        what was changed. "Thank you for the information!", and a refusal that a conversation has once, are repeated
+        behind every result; of two results a model often tells one.
+        """
+        evidence = self._evidence
+        if not self._are_on or self._chat.answers_json:
+            return {}
+        writing = {(tool.server, tool.name) for tool in self._chat.toolbox.tools if may_write(tool)}
+        results = evidence.results
+        completed = [index for index in evidence.final_results if results[index].status == "completed"]
+        read = [index for index in completed if (results[index].server, results[index].tool) not in writing]
+        return {index: _holds_result(reply, results[index].text, evidence) for index in read or completed[-1:]}
 
     def find_refused(self, reply: str) -> ReplyDiscarded | None:
         """Return why an answer is asked for without the tools: it apologizes, where that was measured."""
@@ -155,6 +197,27 @@ class ValueRules:
         is_prose = not self._chat.answers_json  # a request for JSON names much that nobody is to look up
         return self._evidence.left_over if self._are_on and is_prose else []
 
+    def find_open_request(self) -> str:
+        """Return the request of the question for which nothing was called, and a tool reads something; "" for none.
+
+        It is all of the question as long as nothing was called. Where that was measured: it is forced, or asked alone.
+        """
+        evidence = self._evidence
+        if not (self._are_on and self._chat.profile.forces_calls) or self._chat.answers_json:
+            return ""
+        tools = [tool for tool in self._chat.toolbox.tools if tool.server]
+        question = evidence.question.original
+        requests = split_requests(question) if evidence.ran_or_refused else [question]
+        reading = {term for tool in tools if not may_write(tool) for term in extract_terms(_describe(tool))}
+        return next(
+            (
+                request
+                for request in requests
+                if not (reading.isdisjoint(extract_question_terms(request)) or _is_looked_up(request, evidence, tools))
+            ),
+            "",
+        )
+
     @property
     def _are_on(self) -> bool:
         """Whether they hold at all: with `approve = "all"` a user takes the calls as they come.
@@ -164,11 +227,16 @@ class ValueRules:
         return self._chat.settings.policy.approve != "all" and not self._chat.backend.native_tools
 
     def list_missing(self, tool: Tool, arguments: Mapping[str, Any]) -> list[str]:
-        """Return the required arguments from nowhere of a call that may change something: the user is asked."""
-        if not (self.hold_for(tool) and may_write(tool)):
+        """Return the required arguments from nowhere that the user is asked for.
+
+        Of a call that may change something, or of the first one, if the question names nothing that they could be.
+        """
+        if not self.hold_for(tool):
             return []
         evidence = self._evidence
-        return _list_missing(tool, arguments, evidence.known, evidence.question)
+        if may_write(tool) or _asks_for_nothing(tool, arguments, evidence):
+            return _list_missing(tool, arguments, evidence.known, evidence.question)
+        return []
 
     def list_made_up(self, tool: Tool, arguments: Mapping[str, Any]) -> tuple[str, ...]:
         """Return the arguments from nowhere of a call; who is asked about it is told. A name may be a translation."""
@@ -208,7 +276,7 @@ class ValueRules:
             return False
         if not arguments:
             is_spoken_of = not by_question or _shares_term(tool.name, evidence.question)
-            return not may_write(tool) and is_spoken_of and _normalize(tool.name) not in evidence.question.text
+            return not may_write(tool) and is_spoken_of and not _names_tool(tool, evidence.question)
         if by_question and may_write(tool) and any(map(_is_composed, _leaves(arguments))):
             return False
         source = evidence.question if by_question else evidence.known
@@ -381,6 +449,24 @@ class _Evidence:
         told = _Source("\n".join([self.used.text, *refused, *called]))
         return [name for name in list_names(self.question.original) if not told.has(name)]
 
+    @property
+    def ran_or_refused(self) -> Sequence[ToolResult]:
+        """The results of this turn, and what stands in the place of those of calls that did not run."""
+        return [*self.results, *self.refused]
+
+    @property
+    def final_results(self) -> list[int]:
+        """The indices of the results of which no later call was made: it has no value that stands in them alone."""
+        return [
+            index
+            for index, result in enumerate(self.results)
+            if not any(
+                _Source(result.text).has(value) and not self.question.has(value)
+                for later in self.results[index + 1 :]
+                for value in _leaves(later.arguments)
+            )
+        ]
+
     @cached_property
     def used(self) -> _Source:
         """The values of the calls of this turn."""
@@ -394,31 +480,33 @@ def _is_said(message: Message, following: Message) -> bool:
     return message.result is None or message.result.status == "completed"
 
 
-def _holds_result(reply: str, evidence: _Evidence) -> bool:
-    """Return whether an answer has a word or a number of the results that the question has not.
+def _holds_result(reply: str, text: str, evidence: _Evidence) -> bool:
+    """Return whether an answer has a word or a number of a result that the question has not.
 
-    "Thank you for the information!", and a refusal that a conversation has once, are repeated behind every result. An
-    answer in another script than the results may be a translation.
+    An answer in another script than the result may be a translation, which keeps the numbers.
     """
-    if not evidence.results or any(result.status != "completed" for result in evidence.results):
-        return True
-    texts = "\n".join(result.text for result in evidence.results)
-    if bool(CJK_RUN.search(reply)) != bool(CJK_RUN.search(texts)):
-        return True
+    is_translated = bool(CJK_RUN.search(reply)) != bool(CJK_RUN.search(text))
     said = _Source(reply)
     asked = evidence.question.words | evidence.used.words | _stop_words()
-    told = [
-        word for word in _WORD.findall(_normalize(texts)) if word not in asked and (len(word) > 2 or word.isdigit())
-    ]
-    tells_little = len(told) < _MIN_TOLD and not any(map(str.isdigit, told))  # "soap is on the list now."
+    told = [word for word in _WORD.findall(_normalize(text)) if word not in asked and (len(word) > 2 or word.isdigit())]
+    numbers = [*filter(str.isdigit, told)]
+    if is_translated:
+        return not numbers or any(map(said.has, numbers))
+    tells_little = len(told) < _MIN_TOLD and not numbers  # "soap is on the list now."
     return tells_little or any(map(said.has, told)) or bool(CJK_RUN.search(reply))
 
 
 def _is_foreign(reply: str, question: _Source) -> bool:
-    """Return whether an answer has words, but none in the script of a question that is about no translation."""
-    is_asked_in_script = CJK_RUN.search(question.text) and not _TRANSLATION.search(question.text)
+    """Return whether an answer is a sentence in another language than a question that speaks of none.
+
+    A few names or numbers are of no language, and Chinese characters alone may be a Japanese answer if they are few.
+    """
+    asked, said = detect_text_language(question.original), detect_text_language(reply)
+    if not (asked and said) or asked == said or _LANGUAGES.search(question.text):
+        return False
+    letters = sum(map(len, CJK_RUN.findall(reply)))
     is_sentence = len(_WORD.findall(reply)) >= _MIN_JUDGED_WORDS
-    return bool(is_asked_in_script and is_sentence and not CJK_RUN.search(reply))
+    return is_sentence and not letters if said == "en" else letters >= _MIN_FOREIGN_LETTERS
 
 
 def _answers_the_rest(reply: str, evidence: _Evidence, about: Sequence[str]) -> bool:
@@ -435,6 +523,18 @@ def _answers_the_rest(reply: str, evidence: _Evidence, about: Sequence[str]) -> 
     return not (is_refusal(reply) or rest.isdisjoint(extract_terms(reply)))
 
 
+def _is_looked_up(request: str, evidence: _Evidence, tools: Sequence[Tool]) -> bool:
+    """Return whether a call of the turn has a value of a request, or no value and is of a tool that it speaks of."""
+    asked, terms = _Source(request), {*extract_question_terms(request)}
+    about = {(tool.server, tool.name): {*extract_terms(_describe(tool))} for tool in tools}
+    return any(
+        any(map(asked.has_part, _leaves(result.arguments)))
+        if result.arguments
+        else not terms.isdisjoint(about.get((result.server, result.tool), ()))
+        for result in evidence.ran_or_refused
+    )
+
+
 def _look_up(arguments: Mapping[str, Any], names: Sequence[str]) -> bool:
     """Return whether a call uses one of these names."""
     written = _Source("\n".join(str(value) for value in _leaves(arguments)))
@@ -446,22 +546,25 @@ def _list_unsupported(
 ) -> list[str]:
     """Return the arguments with a value that stands nowhere; choices that the schema lists and its defaults do.
 
+    A call that only reads may say "here" and "now" without being told to.
+
     Args:
         tool: The tool.
         arguments: The arguments of the call.
         known: Where values may stand.
         question: What the fields of an object may say in words of their own; None if they may not.
     """
-    declared = properties_of(tool.schema)
+    declared, reads = properties_of(tool.schema), not may_write(tool)
+
+    def stands(name: str, leaf: object) -> bool:
+        return _is_listed(leaf, declared.get(name)) or known.has(leaf) or (reads and _is_stand_in(leaf))
+
+    unknown = {name: [leaf for leaf in _leaves(value) if not stands(name, leaf)] for name, value in arguments.items()}
     return [
         name
         for name, value in arguments.items()
-        if (
-            unknown := [
-                leaf for leaf in _leaves(value) if not (_is_listed(leaf, declared.get(name)) or known.has(leaf))
-            ]
-        )
-        and not (question and _says_in_fields(value, unknown, question))
+        if _says_nothing(tool, name, value, known)
+        or (unknown[name] and not (question and _says_in_fields(value, unknown[name], question)))
     ]
 
 
@@ -496,7 +599,8 @@ def _find_reason(tool: Tool, arguments: Mapping[str, Any], evidence: _Evidence, 
     if not evidence.results:
         if is_strict and not _is_spoken_of(tool, arguments, evidence):
             return "unspoken"
-        return "invented" if _is_made_up(tool, arguments, evidence, is_strict) else ""
+        is_asked_back = _asks_for_nothing(tool, arguments, evidence)
+        return "invented" if not is_asked_back and _is_made_up(tool, arguments, evidence, is_strict) else ""
     of_tool = [result for result in evidence.results if (result.server, result.tool) == (tool.server, tool.name)]
     if _list_missing(tool, arguments, evidence.known) and not _is_translated(tool, of_tool, evidence):
         return "invented"
@@ -517,7 +621,7 @@ def _is_spoken_of(tool: Tool, arguments: Mapping[str, Any], evidence: _Evidence)
     question = evidence.question
     if (tool.server, tool.name) in evidence.called_before or not _is_understood(question):
         return True
-    if not set(extract_terms(_describe(tool))).isdisjoint(extract_terms(question.original)):
+    if not set(extract_terms(_describe(tool))).isdisjoint(extract_question_terms(question.original)):
         return True
     values = [str(value) for value in _leaves(arguments)]
     places = [value for value in values if " " not in value and not value.isalpha()]  # files, addresses
@@ -538,21 +642,48 @@ def _is_made_up(tool: Tool, arguments: Mapping[str, Any], evidence: _Evidence, i
 
     "What is my name?" looked up "John Doe": the user speaks of themselves in a conversation that has gone on, the
     question has no word of the tool's name, and no part of a required value stands anywhere. In Japanese and Chinese
-    such a value may be a translation. A placeholder asks for nothing, unless the question speaks of the tool. What
-    may change something is asked about instead.
+    such a value may be a translation. A placeholder asks for nothing, unless the question speaks of the tool, and
+    nobody makes up "here" or "now". What may change something is asked about instead.
     """
     required = [name for name in required_of(tool.schema) if name in arguments]
     values = [value for name in required for value in _leaves(arguments[name])]
-    if not values or may_write(tool) or any(map(evidence.known.has, values)):
+    if not values or may_write(tool):
         return False
-    if all(map(_is_placeholder, values)):  # the error of a server that is spoken of says what there is
+    if all(_says_nothing(tool, name, arguments[name], evidence.known) for name in required):
+        # the error of a server that is spoken of says what there is
         return not (_is_understood(evidence.question) and _is_spoken_of(tool, {}, evidence))
+    if any(evidence.known.has(value) or _is_stand_in(value) for value in values):
+        return False
     is_about_user = evidence.has_earlier_turns and not _FIRST_PERSON.isdisjoint(evidence.question.words)
     is_foreign = bool(CJK_RUN.search(evidence.question.text))
     if is_foreign or any(map(evidence.known.has_part, values)) or not (is_about_user or is_strict):
         return False
     may_be_translated = not is_strict or all(_CODE.fullmatch(str(value)) for value in values)
     return not (may_be_translated and _shares_term(tool.name, evidence.question))
+
+
+def _asks_for_nothing(tool: Tool, arguments: Mapping[str, Any], evidence: _Evidence) -> bool:
+    """Return whether a question asks for what a tool reads, and names nothing that its first call could read.
+
+    "Read the file.", "What is the weather?": every word is one of the tool's, and no part of a value stands anywhere.
+    What the user says of themselves ("What is my name?") is no such question. A value may be a translation, but no
+    placeholder is.
+    """
+    question, required = evidence.question, required_of(tool.schema)
+    missing = _list_missing(tool, arguments, evidence.known)
+    if evidence.results or not missing or len(missing) < len(required):
+        return False
+    if not _FIRST_PERSON.isdisjoint(question.words) or _names_tool(tool, question):
+        return False
+    has_placeholders = all(_says_nothing(tool, name, arguments[name], evidence.known) for name in missing)
+    may_be_said = CJK_RUN.search(question.text) or any(evidence.known.has_part(arguments[name]) for name in missing)
+    if may_be_said and not has_placeholders:
+        return False
+    own = {*extract_terms(" ".join([_describe(tool), *properties_of(tool.schema)]).replace("_", " "))}
+    usual = own | {*extract_terms(_READING_VERBS)}
+    words = [{*extract_terms(word)} for word in _WORD.findall(question.text) if len(word) > 2 or not word.isascii()]
+    is_about_tool = not own.isdisjoint(extract_terms(question.original))
+    return is_about_tool and not any(terms and terms.isdisjoint(usual) for terms in words)
 
 
 def _is_translated(tool: Tool, of_tool: Sequence[ToolResult], evidence: _Evidence) -> bool:
@@ -581,6 +712,11 @@ def _goes_on(tool: Tool, arguments: Mapping[str, Any], evidence: _Evidence) -> b
     return any(map(evidence.known.has, names)) or any(True for _ in _unused(optional, evidence))
 
 
+def _names_tool(tool: Tool, question: _Source) -> bool:
+    """Return whether a question is about a tool itself: it has its name, which is no word."""
+    return not tool.name.isalpha() and _normalize(tool.name) in question.text
+
+
 def _asks_for(tool: Tool, question: _Source) -> bool:
     """Return whether a question has the first word of a tool's name, or a synonym of it."""
     return _shares_term(next(iter(_WORD.findall(tool.name.replace("_", " "))), ""), question)
@@ -596,6 +732,25 @@ def _is_composed(value: object) -> bool:
 
 def _is_placeholder(value: object) -> bool:
     return isinstance(value, str) and bool(_PLACEHOLDER.fullmatch(value.strip()))
+
+
+def _says_nothing(tool: Tool, name: str, value: object, known: _Source) -> bool:
+    """Return whether the value of an argument is a placeholder: also "note title" for `title` of `read_note`."""
+    if not isinstance(value, str):
+        return False
+    words, own, of_tool = ({*_WORD.findall(_normalize(_split_name(text)))} for text in (value, name, tool.name))
+    repeats_name = words <= own | of_tool and not words.isdisjoint(own - known.words)
+    return _is_placeholder(value) or repeats_name
+
+
+def _is_stand_in(value: object) -> bool:
+    """Return whether a value names what is here, now or usual, and nothing in particular."""
+    words = _WORD.findall(_normalize(_split_name(str(value))))
+    return bool(words) and {*words} <= {*_STAND_INS.split()}
+
+
+def _split_name(name: str) -> str:
+    return CAMEL_CASE.sub(" ", name).replace("_", " ")
 
 
 def _is_listed(value: object, schema: Any) -> bool:

@@ -60,15 +60,15 @@ def compose_prompt(
     call_format = FORMATS[tool_format]
     catalogue = catalogue or make_catalogue(tools, words, call_format, 0, lambda _: 0)
     composed: list[Message] = []
-    asking, question, completed = words, "", 0
+    asking, question, results = words, "", list[Message]()
     for messages, is_last_word in _split_runs(history, asks_answer):
         if messages[0].role == "tool":
-            completed += _count_completed(messages)
-            asked = _request_answer(messages, asking, question, completed) if is_last_word else ""
+            results += messages
+            asked = _request_answer(results, asking, question) if is_last_word else ""
             composed.append(_tool_turn(messages, words, call_format, words.code, media_kinds, asked))
         else:
             if asked := _find_question(messages):
-                question, completed = asked if repeats_question else "", 0
+                question, results = asked if repeats_question else "", []
                 asking = answer_words(asked) if answer_words else asking
             composed += [add_signatures(show_media(message, media_kinds), words) for message in messages]
     return [Message("system", _system_text(catalogue, words, system, call_format)), *_join_neighbours(composed)]
@@ -229,10 +229,11 @@ def compose_native_prompt(
     """
     call_format = FORMATS[tool_format]
     head = Message("system", _system_text(catalogue or Catalogue(), words, system, call_format))
-    composed, asking = [head], words
+    composed, asking, results = [head], words, list[Message]()
     for messages, is_last_word in _split_runs(history, asks_answer):
-        if answer_words and (question := _find_question(messages)):
-            asking = answer_words(question)
+        if question := _find_question(messages):
+            asking, results = answer_words(question) if answer_words else asking, []
+        results += messages if messages[0].role == "tool" else []
         if composed[-1].role == "tool" and messages[0].role == "user":  # services reject that order
             composed.append(Message("assistant", EMPTY_REPLY))
         for message in messages:
@@ -241,7 +242,7 @@ def compose_native_prompt(
                 continue
             lines = explain_next_page([message], words, call_format)
             if is_last_word and message is messages[-1]:
-                lines.append(_request_answer(messages, asking))
+                lines.append(_request_answer(results, asking))
             composed.append(_show_result_media(_neutralize_result(message, lines), message, media_kinds))
     return [*_join_neighbours(composed)]
 
@@ -267,23 +268,23 @@ def _tool_turn(
     return join_messages([*parts, *(Message("user", line) for line in tail)])
 
 
-def _request_answer(messages: Iterable[Message], words: Words, question: str = "", completed: int = 0) -> str:
+def _request_answer(results: Iterable[Message], words: Words, question: str = "") -> str:
     """Return the sentence that asks for the answer: from results, that the tool failed, or from what the model has.
 
     Where that was measured, a short question is asked again there: a small model answers what it read last. Asked for
-    an answer in its own words behind a failed call, a model invents one (7 of 10 questions, 0.5B).
+    an answer in its own words behind a failed call, a model invents one (7 of 10 questions, 0.5B); asked for one
+    sentence from two results, it leaves one of them out (2 of 12, 1.5B; asked for a sentence for each, 0 of 12).
 
     Args:
-        messages: The last results.
+        results: The results of the turn.
         words: Model-facing sentences.
         question: What is asked; "" if it is not asked again.
-        completed: Number of completed results since the question, these included; 0 if only these are known.
     """
-    statuses = {message.result.status for message in messages if message.result}
-    if completed or "completed" in statuses:
+    statuses = [message.result.status for message in results if message.result and _is_of_tool(message.result)]
+    if completed := statuses.count("completed"):
         is_repeated = question and len(question) <= _MAX_REPEATED_LENGTH
         asked = words("prompt.answer_question", results=completed, question=question) if is_repeated else ""
-        return asked or words("prompt.answer_now")
+        return asked or words("prompt.answer_now" if completed == 1 else "prompt.answer_each")
     return words("prompt.answer_failed" if "failed" in statuses else "prompt.wrap_up")
 
 

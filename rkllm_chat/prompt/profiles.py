@@ -119,7 +119,12 @@ PROFILES: dict[str, PromptProfile] = {
             tool_list="calls",
             tools_fraction=0.0,
             few_tools=True,
-            sentences={"en": {"answer_failed": "Answer the question in your own words, without a tool."}},
+            sentences={
+                "en": {
+                    "answer_failed": "Answer the question in your own words, without a tool.",
+                    "answer_each": "Answer the question from this result.",
+                }
+            },
         ),
         # trained on its own sentences about tools; it writes bare JSON or a fence where a marker is asked for
         PromptProfile(

@@ -73,8 +73,9 @@ _TOKEN = re.compile(
 The kind of a value ("notes.txt" is a file) indicates a tool; its text does not.
 """
 _QUOTE = re.compile(r"""(?<!\w)(["'`])(?!\1).{1,200}?\1(?!\w)|“[^”]{1,200}”|「[^」]{1,200}」|『[^』]{1,200}』""")
-_JOINT = re.compile(r"\b(?:and|then|also)\b|[;。；]|[.!?？] |それから|それと|次に|あと|还有|然后|再|另外")
+_JOINT = re.compile(r"\b(?:and|then|also)\b|[;。；！？]|[.!?] |それから|それと|次に|あと|还有|然后|再|另外")
 """Separators between the requests of a question."""
+_BETWEEN_REQUESTS = " ,、，"
 CAMEL_CASE = re.compile(r"(?<=[a-z\d])(?=[A-Z])")
 """Where a word begins in a name such as `getWeather`."""
 STOP_WORDS = """
@@ -105,10 +106,10 @@ class ToolIndex:
     def weigh_terms(self, question: str) -> dict[str, float]:
         """Return the weights of the terms of a question that occur in a tool, in the order of the question."""
         ends = _cut_to_ends(question)
-        unquoted = set(_extract_question_terms(_QUOTE.sub(" ", ends)))
+        unquoted = set(extract_question_terms(_QUOTE.sub(" ", ends)))
         return {
             term: (_SYNONYM_WEIGHT if term.startswith("=") else 1.0) * (1.0 if term in unquoted else _QUOTED_WEIGHT)
-            for term in _extract_question_terms(ends)
+            for term in extract_question_terms(ends)
             if term in self._scores
         }
 
@@ -153,15 +154,19 @@ def rank_tools(index: ToolIndex, question: str, call_counts: Mapping[str, int]) 
     return [index.tools[i] for rank, i in enumerate(order) if rank < _MIN_SELECTED or scores[i] >= minimum]
 
 
-def find_sure_tool(index: ToolIndex, question: str, call_counts: Mapping[str, int]) -> Tool | None:
-    """Return the tool that is far more relevant to a question than every other one, if there is one."""
+def find_sure_tools(index: ToolIndex, question: str, call_counts: Mapping[str, int]) -> list[Tool]:
+    """Return the tools that are far more relevant than every other one to a question, or to one of those it joins."""
+    texts = dict.fromkeys([question, *split_requests(question)])
+    sure = (_find_sure_position(index, text, call_counts) for text in texts)
+    return [index.tools[position] for position in dict.fromkeys(sure) if position is not None]
+
+
+def _find_sure_position(index: ToolIndex, question: str, call_counts: Mapping[str, int]) -> int | None:
     scores = index.score_tools(index.weigh_terms(question), call_counts)
     order = index.sort_positions(scores)
     if not order or scores[order[0]] < _MIN_SURE_SCORE:
         return None
-    if len(order) > 1 and scores[order[0]] < _SURE * scores[order[1]]:
-        return None
-    return index.tools[order[0]]
+    return None if len(order) > 1 and scores[order[0]] < _SURE * scores[order[1]] else order[0]
 
 
 def select_few_tools(index: ToolIndex, question: str, call_counts: Mapping[str, int]) -> list[Tool]:
@@ -185,10 +190,15 @@ def select_few_tools(index: ToolIndex, question: str, call_counts: Mapping[str, 
 
 def _best_per_request(index: ToolIndex, question: str, call_counts: Mapping[str, int]) -> list[int]:
     """Return the indices of the best tool per request of a question that joins several, in their order."""
-    joints = [match.start() for match in _JOINT.finditer(question)]
-    requests = (question[start:end] for start, end in pairwise([0, *joints, len(question)]) if joints)
+    requests = split_requests(question)
     best = (index.sort_positions(index.score_tools(index.weigh_terms(text), call_counts))[:1] for text in requests)
     return list(dict.fromkeys(position for positions in best for position in positions))
+
+
+def split_requests(question: str) -> list[str]:
+    """Return the requests of a question that joins several; none of one that joins none."""
+    requests = [*filter(None, (part.strip(_BETWEEN_REQUESTS) for part in _JOINT.split(question)))]
+    return requests if len(requests) > 1 else []
 
 
 def _cover_other_terms(
@@ -256,7 +266,7 @@ def _read_field(tool: Tool, field: str) -> str:
             return tool.server
 
 
-def _extract_question_terms(question: str) -> Iterator[str]:
+def extract_question_terms(question: str) -> Iterator[str]:
     """Yield the terms of a question, and those of neighbouring words joined: "check out" may mean `checkout`."""
     yield from extract_terms(question)
     words = [match["word"] for match in _TOKEN.finditer(_normalize(question)) if match["word"]]

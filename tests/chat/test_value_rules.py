@@ -16,6 +16,7 @@ from rkllm_chat.chat.conversation import Conversation
 from rkllm_chat.chat.value_rules import REASONS, may_write
 from rkllm_chat.config.named_settings import make_settings
 from rkllm_chat.config.policy import Policy
+from rkllm_chat.config.settings import Generation
 from rkllm_chat.core import i18n
 from rkllm_chat.core.events import Event, ReplyDiscarded, Text
 from rkllm_chat.core.messages import Tool
@@ -32,6 +33,7 @@ class Office(FakeToolbox):
         "list_events": (True, "date", ""),
         "convert_units": (True, "value unit to", ""),
         "list_folder": (True, "path", "pattern"),
+        "get_clock": (True, "place", ""),
         "fetch": (False, "url", ""),  # its server does not say that it only reads
         "find_contact": (True, "name", ""),
         "add_event": (False, "title date time", ""),
@@ -42,6 +44,7 @@ class Office(FakeToolbox):
         "create_entities": (False, "entities", ""),
     }
     ABOUT: Mapping[str, str] = {
+        "fetch": "Fetch a page",
         "read_query": "Execute a SELECT query on the database",
         "create_entities": "Remember entities in the knowledge graph",
     }
@@ -140,8 +143,11 @@ ON_THAT_DAY = "What is in my calendar on 2026-12-01?"
             "",
         ),
         ("Add Lunch with Tom on 9 Dec 2026, half past 12.", [call_text("find_contact", name="Tom")], 1, ""),
+        ("clock, 北京现在几点？", [call_text("get_clock", place="Beijing")], 1, ""),
         ("巴黎和伦敦的日程？", [call_text("read_note", title="Paris"), call_text("read_note", title="London")], 2, ""),
         ("Who is Ana?", [call_text("find_contact", name="Ana Smith")], 1, ""),
+        ("Which day is it?", [call_text("get_clock", place="local time")], 1, ""),
+        ("Read wifi; what time is it?", [NOTE, call_text("get_clock", place="here")], 2, ""),
     ],
 )
 def test_the_values_of_a_call_decide_whether_the_model_answers_now(
@@ -185,6 +191,30 @@ def test_a_change_with_a_value_from_nowhere_is_asked_about_although_it_is_allowe
     chat.backend.replies[1:] = backend_of(make_chat([said, "Added."])).replies  # type: ignore[attr-defined]
     assert read(take_turn(chat, "Lunch with Tom on 2026-12-09 at 12:30")).text == "Added."
     assert [name for name, _ in toolbox.called] == ["add_event"]
+
+
+@pytest.mark.parametrize(
+    ("question", "call", "asked"),
+    [
+        ("Fetch the page.", {"name": "fetch", "url": "path/to/repo"}, "Which url?"),
+        ("Read the note.", {"name": "read_note", "title": "note title"}, "Which title?"),
+        ("读一下 the note。", {"name": "read_note", "title": "<title>"}, "请告诉我：title。"),
+        ("Look up a contact.", {"name": "find_contact", "name_": "John Doe"}, "Which name?"),
+        ("Please read the note of Ana.", {"name": "read_note", "title": "Plan"}, ""),
+        ("What is my name?", {"name": "find_contact", "name_": "John Doe"}, ""),
+        ("Hello!", {"name": "find_contact", "name_": "your_name"}, ""),
+    ],
+)
+def test_a_call_that_reads_what_the_question_does_not_name_is_asked_back(
+    question: str, call: dict[str, str], asked: str
+) -> None:
+    name = call.pop("name")
+    written = call_text(name, **{key.rstrip("_"): value for key, value in call.items()})
+    for first in (written, f"You can write it so:\n```\n{written[12:-16]}\n```\nand see."):
+        chat, toolbox = open_office([first, "So it is.", "So it is."], prompt_profile="qwen2.5")
+        answer = read(take_turn(chat, question))
+        assert toolbox.called == []
+        assert answer.text == asked if asked else "Which" not in answer.text
 
 
 def test_who_is_asked_is_told_which_values_nobody_has_said() -> None:
@@ -414,6 +444,62 @@ def test_a_refusal_without_a_call_is_asked_for_once_more_as_without_tools_where_
     assert read(take_turn(chat, "Write a story.")).text == no
 
 
+@pytest.mark.parametrize(
+    ("alone", "is_made"),
+    [(NOTE, True), (call_text("read_note", title="todo"), False), ("It says tulip, I think, as it always did.", False)],
+)
+def test_a_question_behind_turns_in_words_is_asked_alone_where_that_was_measured(alone: str, is_made: bool) -> None:
+    words = "It says tulip."
+    chat, toolbox = open_office(["Hello.", words, alone, "It is 98.6."], prompt_profile="qwen2.5")
+    take_turn(chat, "Hi, I am Mira.")
+    answer = read(take_turn(chat, "What does the note wifi say?"))
+    assert (answer.text, len(toolbox.called)) == ("It is 98.6." if is_made else words, is_made)
+    prompts = backend_of(chat).prompts
+    assert [message.text for message in prompts[2][1:]] == ["What does the note wifi say?"]
+    assert (words in str(prompts[3:])) is False and prompts[2][0] == prompts[1][0]  # what is kept of the tools serves
+
+
+def test_each_request_of_a_question_is_looked_up_where_that_was_measured() -> None:
+    tom = call_text("find_contact", name="Tom")
+    for again in (NOTE, "It has 98.6, and Tom is a friend."):
+        chat, toolbox = open_office([NOTE, again, tom, "98.6, and Tom has 98.6."], prompt_profile="qwen2.5")
+        answer = read(take_turn(chat, "What does the note wifi say, and who of the contacts is Tom?"))
+        assert [name for name, _ in toolbox.called] == ["read_note", "find_contact"]
+        assert answer.text == "98.6, and Tom has 98.6."
+    chat, toolbox = open_office([NOTE, "It has 98.6; Paris."], prompt_profile="qwen2.5")
+    take_turn(chat, "What does the note wifi say, and what is water?")
+    assert len(toolbox.called) == 1
+
+
+def test_an_answer_with_nothing_of_one_of_two_results_is_asked_for_once_more() -> None:
+    both = "The note has 98.6, and there is a dentist."
+    for half in ("You have to see a dentist then.", "The note wifi has 98.6 in it."):
+        chat, _ = open_office([NOTE, EVENTS, half, both])
+        assert read(take_turn(chat, "Read the note wifi, and what is on 2026-12-01?")).text == both
+        assert backend_of(chat).prompts[-1][-1].text.endswith("these results, with one sentence for each.")
+    chat, _ = open_office([NOTE, EVENTS, EVENTS, "There is a dentist."])
+    left_out = '[Called box__read_note title="wifi": read_note of wifi: 98.6]'
+    assert read(take_turn(chat, "Read wifi; what is on 2026-12-01?")).text == f"There is a dentist.\n\n{left_out}"
+    folder, file = call_text("list_folder", path="docs"), call_text("read_note", title="a.txt")
+    chat, _ = open_office([folder, file, "It says 98.6 in that file."])  # the first was for the second
+    assert read(take_turn(chat, "What does the file in docs say?")).text == "It says 98.6 in that file."
+
+
+def test_a_file_is_no_word_of_its_name() -> None:
+    chat, toolbox = open_office(
+        [call_text("read_note", title="dates"), "It has 98.6.", call_text("delete_note", title="date.txt"), "98.6."]
+    )
+    take_turn(chat, "Read the note dates and delete date.txt.")
+    assert [name for name, _ in toolbox.called] == ["read_note", "delete_note"]
+
+
+def test_a_call_in_the_place_of_a_cut_reply_is_whole() -> None:
+    words = "You can use the `read_note` function. " * 30
+    chat, toolbox = open_office([words, NOTE, "98.6."], generation=Generation(max_tokens=60))
+    assert read(take_turn(chat, "What does the note wifi say?")).text == "98.6."
+    assert toolbox.called == [READ_WIFI] and len(backend_of(chat).prompts) == 3
+
+
 def test_what_the_question_names_and_nobody_looked_up_is_looked_up() -> None:
     question, first = 'What do the notes wifi and "Lima" say?', call_text("read_note", title="wifi")
     second, other = call_text("read_note", title="Lima"), call_text("read_note", title="x")
@@ -465,15 +551,19 @@ def test_an_answer_may_be_about_what_the_called_tools_do_not_know(reply: str, is
         ("wifiを読んで。", "wifi: 98.6", True),
         ("wifiを読んで、英語で答えて。", "The note wifi says 98.6.", True),
         ("Read wifi.", "The note wifi says 98.6.", True),
+        ("wifiを読んで。", "这个笔记的内容是九十八点六，98.6。", False),
+        ("Read wifi.", "这个笔记的内容是九十八点六，98.6。", False),
     ],
 )
 def test_an_answer_in_another_script_than_the_question_is_asked_for_once_more_where_that_was_measured(
     question: str, reply: str, is_accepted: bool
 ) -> None:
-    chat, _ = open_office([NOTE, reply, "98.6 度。"], prompt_profile="qwen2.5")
-    assert read(take_turn(chat, question)).text == (reply if is_accepted else "98.6 度。")
-    if not is_accepted:
-        assert backend_of(chat).prompts[-1][-1].text.endswith("この結果をもとに一文で答えてください: wifiを読んで。")
+    for replies in ([NOTE, reply], [reply]):
+        chat, _ = open_office([*replies, "98.6 度。"], prompt_profile="qwen2.5")
+        assert read(take_turn(chat, question)).text == (reply if is_accepted else "98.6 度。")
+        if not is_accepted and question != "Read wifi." and replies != [reply]:
+            asked = backend_of(chat).prompts[-1][-1].text
+            assert asked.endswith("この結果をもとに一文で答えてください: wifiを読んで。")
 
 
 def test_an_answer_that_repeats_the_request_is_none() -> None:
@@ -593,7 +683,7 @@ RULES: Mapping[str, tuple[str, Sequence[Step], Sequence[tuple[str, Mapping[str, 
     ),
     "a repeat is no question": (
         'Read "wifi" and "todo".', [READ_WIFI, ("read_note", {"title": "todo"}), READ_WIFI, "98.6."],
-        [READ_WIFI, ("read_note", {"title": "todo"})], "98.6.", "from this result",
+        [READ_WIFI, ("read_note", {"title": "todo"})], "98.6.", "from these results, with one sentence for each",
     ),
     "the second half": (
         'Read "wifi" and "todo".', [READ_WIFI, "It has 98.6.", ("read_note", {"title": "todo"}), "Both 98.6."],
@@ -606,6 +696,16 @@ RULES: Mapping[str, tuple[str, Sequence[Step], Sequence[tuple[str, Mapping[str, 
     "thanks are no answer": (
         "What does wifi say?", [READ_WIFI, "Thank you for the information!", "98.6."], [READ_WIFI], "98.6.",
         "from this result",
+    ),
+    "a placeholder is asked back": ("Read the note.", [("read_note", {"title": "<title>"})], [], "Which title?", ""),
+    "here and now are made up by nobody": (
+        "What does the clock say?", [("get_clock", {"place": "local"}), "98.6."], [("get_clock", {"place": "local"})],
+        "98.6.", "",
+    ),
+    "half an answer": (
+        "Read wifi; what is on 2026-12-01?",
+        [READ_WIFI, ("list_events", {"date": "2026-12-01"}), "You have to see a dentist then.", "98.6, dentist."],
+        [READ_WIFI, ("list_events", {"date": "2026-12-01"})], "98.6, dentist.", "one sentence for each",
     ),
     "a placeholder is not given": (
         "What is in docs?", [("list_folder", {"path": "docs", "pattern": "/path/to/folder"}), "a.txt b.txt"],

@@ -1,0 +1,143 @@
+"""Which calls a model is asked for in the place of a reply that has none, or whose calls are void.
+
+A reply without a call may announce one, refuse what a tool can do, or leave a part of the question out. An engine that
+can be held to a grammar is made to call one of the tools; others are asked for one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+from ..calls.described_calls import find_lack, find_named_tools, find_refused_tools, is_refusal
+from ..calls.tool_names import shown_names
+from ..core.messages import Tool
+from ..prompt.budget import find_last_turn
+from ..prompt.tool_ranking import ToolIndex, find_sure_tools, rank_tools
+from .context import can_force_calls, loses_conversation, request_call
+from .conversation import Conversation
+from .value_rules import ValueRules, list_names, may_write, takes_query
+
+_MAX_LIKELY = 3
+"""How many likely tools a model may be made to call that names none."""
+
+
+@dataclass(frozen=True)
+class AskedCall:
+    """A call that a model is asked for, and what it must be to be made.
+
+    Attributes:
+        tools: The tools of which it is; any if a request is asked alone.
+        request: The part of the question that is asked as if it were the first of the conversation; "" to ask for the
+            call behind the conversation.
+        by_question: All of its values stand in the question, because the reply does not name the tool.
+        names: One of which the call must use; empty for any call.
+    """
+
+    tools: Sequence[Tool] = ()
+    request: str = ""
+    by_question: bool = False
+    names: Sequence[str] = ()
+
+
+def list_asked_calls(
+    chat: Conversation, rules: ValueRules, reply: str, rejected: Collection[str] | None
+) -> Iterator[AskedCall]:
+    """Yield the calls that the model is asked for, in order, until one is made.
+
+    Args:
+        chat: The conversation.
+        rules: Tell what is not looked up.
+        reply: The text of the reply.
+        rejected: The names of the tools in its calls, which were void; None if it has no call.
+    """
+    question, request = _find_question(chat), rules.find_open_request()
+    is_first = not any(message.role == "tool" for message in chat.history[find_last_turn(chat.history) :])
+    meant, is_named = list[Tool](), False
+    if is_first and rejected is None:
+        meant, is_named = _find_meant_tools(chat, reply)
+    elif is_first and rejected:
+        meant = _find_tools_instead(chat, question, rejected)
+    if meant:
+        yield AskedCall(meant, by_question=not is_named, names=list_names(question) if rejected else ())
+    elif request and _may_ask_alone(chat):
+        yield AskedCall(request=request, by_question=True)
+    if not is_first and (meant := _find_sure_reading_tools(chat, request)):
+        yield AskedCall(meant, by_question=True)
+    if left_over := rules.find_left_over():
+        for tools in _list_tools_for_rest(chat):
+            yield AskedCall(tools, names=left_over)
+
+
+def _find_question(chat: Conversation) -> str:
+    return chat.history[find_last_turn(chat.history)].text
+
+
+def _can_ask_for(chat: Conversation, tools: Sequence[Tool]) -> bool:
+    """Return whether the engine can be forced to call these tools, or asked for that."""
+    return not chat.backend.native_tools and bool(can_force_calls(chat) or request_call(chat, tools))
+
+
+def _find_meant_tools(chat: Conversation, reply: str) -> tuple[list[Tool], bool]:
+    """Return the tools of which a reply should be a call, and whether it names them.
+
+    Where it names none, they only read: those that take a value of the question, or the one that the question asks for
+    as its words say.
+    """
+    question, shown = _find_question(chat), shown_names(chat.toolbox.tools)
+    meant = named = find_named_tools(reply, shown)
+    if not named:
+        is_forced = chat.profile.forces_calls
+        meant = find_refused_tools(reply, question, shown, is_forced) or _find_sure_reading_tools(chat, question)
+        if is_forced and not meant and is_refusal(reply):
+            index = ToolIndex(shown.values())
+            meant = rank_tools(index, f"{question}\n{find_lack(reply)}", chat.tool_usage.counts)[:_MAX_LIKELY]
+        meant = [tool for tool in meant if not may_write(tool)]
+        # an address is one of the web sooner than a server's resource, which the program's own tool reads
+        meant = [tool for tool in meant if tool.server] or meant
+    return (meant, bool(named)) if _can_ask_for(chat, meant) else ([], False)
+
+
+def _find_sure_reading_tools(chat: Conversation, request: str) -> list[Tool]:
+    """Return the tools that a request, or each of those that it joins, clearly means, and that only read."""
+    if not chat.profile.forces_calls:
+        return []
+    sure = find_sure_tools(ToolIndex(chat.toolbox.tools), request, chat.tool_usage.counts)
+    return [tool for tool in sure if not may_write(tool)]
+
+
+def _find_tools_instead(chat: Conversation, question: str, rejected: Collection[str]) -> list[Tool]:
+    """Return the tools that a first call should have been of, where that was measured.
+
+    They are for what the question speaks of, and can look up what it names; a database takes a query without names.
+    """
+    others = [tool for name, tool in shown_names(chat.toolbox.tools).items() if name not in rejected]
+    likely = rank_tools(ToolIndex(others), question, chat.tool_usage.counts)[:_MAX_LIKELY]
+    has_names = bool(list_names(question))
+    meant = [tool for tool in likely if tool.server and (has_names or takes_query(tool))]
+    return meant if chat.profile.forces_calls and _can_ask_for(chat, meant) else []
+
+
+def _may_ask_alone(chat: Conversation) -> bool:
+    """Return whether a request may be asked as if it were the first of the conversation.
+
+    Behind turns in words a model goes on in words, also where it calls a tool for the same question alone. An engine
+    that would lose the conversation is not asked.
+    """
+    has_earlier = len(chat.visible_messages) > 2  # the question and the reply to it
+    return has_earlier and not (chat.backend.native_tools or loses_conversation(chat))
+
+
+def _list_tools_for_rest(chat: Conversation) -> list[list[Tool]]:
+    """Return the tools that may look up what a question names and nobody has looked up, in the order to try them.
+
+    All where a grammar holds the call, then likely ones that the turn has not called, since a model repeats its last
+    call; an engine that can only be asked is asked for a likely one.
+    """
+    turn, tools = chat.history[find_last_turn(chat.history) :], chat.toolbox.tools
+    likely = rank_tools(ToolIndex(tools), turn[0].text, chat.tool_usage.counts)
+    if not can_force_calls(chat):
+        return [likely[:_MAX_LIKELY]] if request_call(chat, likely[:_MAX_LIKELY]) else []
+    called = {(message.result.server, message.result.tool) for message in turn if message.result}
+    others = [tool for tool in likely if (tool.server, tool.name) not in called][:_MAX_LIKELY]
+    return [[*tools], others] if others else [[*tools]]
