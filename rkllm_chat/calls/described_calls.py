@@ -7,6 +7,7 @@ done with it is decided elsewhere.
 from __future__ import annotations
 
 import itertools
+import json
 import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -29,6 +30,7 @@ _NEAR_MARKER = re.compile(
 _NEAR_END = re.compile(rf"\s*(?:{_NEAR}*(?:end)?{_NEAR}*(?:functions?|tools?){_NEAR}*(?:calls?)?{_NEAR}*)?\s*", re.I)
 """What looks like the markers of a call, but is written differently."""
 
+_FENCE = re.compile(r"```\w*")
 _MAX_LINE_LENGTH = 256
 _SHOWN_CALL = re.compile(rf"""\{{\s*(?:["'](?:{"|".join(NAME_KEYS)})["']|(?:{"|".join(NAME_KEYS)}))\s*:""")
 _SHOWN_PYTHON = re.compile(r"(?<![\w.])(?P<name>[A-Za-z_][\w.]*)\((?=\s*[A-Za-z_]\w*\s*=(?!=))")
@@ -59,6 +61,32 @@ _LACK = re.compile(
     re.IGNORECASE,
 )
 """What a reply says that it has no access to."""
+_CJK_CHANGES = (
+    "保存|追加|作成|削除|変更|更新|移動|登録|予約|送信|記録|コピー|添加|创建|新建|写入|删除|修改|移动|重命名|预订|预约|发送|记录|设置"
+    "|复制|取消"
+)
+_CHANGE_REQUEST = re.compile(
+    r"(?:^|[.,;:!?\n]\s*|\b(?:please|and|then|also|to|you|me)\s+)(?:add|append|book|cancel|change|copy|create|delete|edit"
+    r"|insert|make|move|note|put|record|register|remember|remove|rename|save|schedule|send|set|store|update|write)\b"
+    rf"|(?:{_CJK_CHANGES})(?!了|し(?:まし)?た|され)|(?:書い|書き込ん|作っ|消し|送っ|変え|覚え|入れ)て|记住|记下|写到|写进|加到",
+    re.IGNORECASE,
+)
+"""A question that asks for a change."""
+_CHANGE_CLAIM = re.compile(
+    r"\b(?:I(?:['’]ve| have)?|(?:has|have) been|was|were|is now|are now|successfully)\b.{0,60}?\b(?:added|appended"
+    r"|booked|cancell?ed|changed|copied|created|deleted|edited|inserted|moved|recorded|registered|removed|renamed|saved"
+    r"|scheduled|sent|stored|updated|written)\b"
+    rf"|(?:(?:{_CJK_CHANGES})(?:を)?(?:し|され)|(?:書き(?:込み)?|作り|消し|送り|変え|書い|作っ|送っ))(?:ておき)?(?:まし)?た"
+    rf"|(?:已经?|成功).{{0,30}}?(?:{_CJK_CHANGES})|(?:{_CJK_CHANGES})(?:成功|完成|好)?了",
+    re.IGNORECASE,
+)
+"""An answer that says that a change was made."""
+_MAX_CLAIM_LENGTH = 400
+"""Characters of a reply from which on it is what was asked for, and not only said to have been made: a poem."""
+_NEGATION = re.compile(
+    r"\b(?:not?|never|cannot|unable|without)\b|n['’]t\b|ません|ない|未|没|無法|无法|不能", re.IGNORECASE
+)
+_SENTENCE = re.compile(r"[^.!?。！？\n]+(?:\.\w[^.!?。！？\n]*)*")
 _APOLOGY_LENGTH = 24
 """Characters of a reply in which an apology has begun."""
 _CODE_ANSWER = re.compile(r"```|\A\s*(?:SELECT|INSERT|UPDATE|DELETE|curl|cat)\b")
@@ -180,6 +208,31 @@ def find_lack(reply: str) -> str:
 def is_apology(reply: str) -> bool:
     """Return whether a reply begins by saying that the model cannot do what was asked."""
     return bool(_APOLOGY.match(reply) and _REFUSAL.search(reply))
+
+
+def asks_for_change(question: str) -> bool:
+    """Return whether a question asks to change something."""
+    return bool(_CHANGE_REQUEST.search(question))
+
+
+def claims_change(reply: str) -> bool:
+    """Return whether a short reply says that something was changed."""
+    if len(reply) > _MAX_CLAIM_LENGTH:
+        return False
+    sentences = (match[0] for match in _SENTENCE.finditer(reply))
+    return any(_CHANGE_CLAIM.search(sentence) and not _NEGATION.search(sentence) for sentence in sentences)
+
+
+def is_data(reply: str) -> bool:
+    """Return whether a reply is only a JSON object or list, in a fence or not."""
+    text = _FENCE.sub("", reply).strip()
+    if not text.startswith(("{", "[")):
+        return False
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def may_become_apology(beginning: str) -> bool:

@@ -54,7 +54,9 @@ def list_asked_calls(
     question, request = _find_question(chat), rules.find_open_request()
     is_first = not any(message.role == "tool" for message in chat.history[find_last_turn(chat.history) :])
     meant, is_named = list[Tool](), False
-    if is_first and rejected is None:
+    if rules.find_unmade(reply):
+        meant = _find_changing_tools(chat, question)
+    elif is_first and rejected is None:
         meant, is_named = _find_meant_tools(chat, reply)
     elif is_first and rejected:
         meant = _find_tools_instead(chat, question, rejected)
@@ -106,14 +108,23 @@ def _find_sure_reading_tools(chat: Conversation, request: str) -> list[Tool]:
     return [tool for tool in sure if not may_write(tool)]
 
 
+def _find_changing_tools(chat: Conversation, question: str) -> list[Tool]:
+    """Return the likely tools for a change that a question asks for, and a reply says to be made."""
+    changing = ToolIndex(tool for tool in chat.toolbox.tools if may_write(tool))
+    likely = rank_tools(changing, question, chat.tool_usage.counts)[:_MAX_LIKELY]
+    return likely if _can_ask_for(chat, likely) else []
+
+
 def _find_tools_instead(chat: Conversation, question: str, rejected: Collection[str]) -> list[Tool]:
     """Return the tools that a first call should have been of, where that was measured.
 
-    They are for what the question speaks of, and can look up what it names; a database takes a query without names.
+    They are for what the question speaks of, and can look up what it names; a database takes a query without names, and
+    so does what lists files in the place of resources.
     """
-    others = [tool for name, tool in shown_names(chat.toolbox.tools).items() if name not in rejected]
+    shown = shown_names(chat.toolbox.tools)
+    others = [tool for name, tool in shown.items() if name not in rejected]
     likely = rank_tools(ToolIndex(others), question, chat.tool_usage.counts)[:_MAX_LIKELY]
-    has_names = bool(list_names(question))
+    has_names = bool(list_names(question)) or not all(shown[name].server for name in rejected if name in shown)
     meant = [tool for tool in likely if tool.server and (has_names or takes_query(tool))]
     return meant if chat.profile.forces_calls and _can_ask_for(chat, meant) else []
 

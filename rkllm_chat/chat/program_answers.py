@@ -60,6 +60,11 @@ def describe_left_out(chat: Conversation, results: Sequence[ToolResult]) -> str:
     return " ".join(lines)
 
 
+def describe_unmade(chat: Conversation) -> str:
+    """Return the sentence that nothing was changed, where the model says that it was."""
+    return _load_words(chat)("chat.unmade")
+
+
 def ask_for_values(chat: Conversation, names: Sequence[str]) -> str:
     """Return the question for what a call needs."""
     words = _load_words(chat)

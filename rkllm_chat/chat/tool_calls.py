@@ -204,7 +204,11 @@ class ReplyCalls:
             return forbidden[0]
         unknown = [outcome.tool_name for outcome in outcomes if isinstance(outcome, CallError) and outcome.is_final]
         has_tools = tools or not self._chat.is_served  # a client without tools gets the text of the reply
-        return ReplyDiscarded(", ".join(unknown)) if unknown and len(unknown) == len(outcomes) and has_tools else None
+        if not (unknown and len(unknown) == len(outcomes) and has_tools):
+            return None
+        # what the model writes about is no tool that the user could miss
+        named = [name for name in unknown if not self._rules.is_known(name)]
+        return ReplyDiscarded(", ".join(named), reason="" if named else "nameless")
 
     def _is_settled(self, run: PreparedCall) -> bool:
         """Return whether a call was made before and is neither run again nor asked about.
@@ -233,7 +237,7 @@ class ReplyCalls:
             The call, which is added to `found`; None if there is none, or it is not accepted.
         """
         tools, words = self._chat.toolbox.tools, self._chat.prompt_words
-        runs = (resolve_call(call, tools, words) for call in calls)
+        runs = (self._resolve(call, tools) for call in calls)
         run = next((run for run in runs if isinstance(run, PreparedCall)), None)
         if run is None or self._state.was_made(run.fingerprint):
             return None
@@ -322,13 +326,21 @@ class ReplyCalls:
 
         Built-in tools wait: the space for their results is not known yet.
         """
-        run = resolve_call(found.call, tools, self._chat.prompt_words) if isinstance(found, CallFound) else None
+        run = self._resolve(found.call, tools) if isinstance(found, CallFound) else None
         if not isinstance(run, PreparedCall) or not _only_reads(run.tool) or run.tool in BUILTIN_TOOLS:
             return None
         if self._state.was_made(run.fingerprint) or self._decide(run.tool) != "run":
             return None
         is_lacking = self._find_forbidden(run) or self._rules.list_missing(run.tool, run.call.arguments)
         return None if is_lacking else run
+
+    def _resolve(self, call: ToolCall, tools: Sequence[Tool]) -> PreparedCall | CallError:
+        """Resolve a call of the model; a percentage of the question that it calculates with is one."""
+        run = resolve_call(call, tools, self._chat.prompt_words)
+        if not isinstance(run, PreparedCall):
+            return run
+        arguments = self._rules.write_percentages(run.tool, run.call.arguments)
+        return replace(run, call=replace(run.call, arguments=arguments))
 
     def _find_forbidden(self, run: PreparedCall) -> ReplyDiscarded | None:
         """Return why a value rule forbids a call; None of one that was made before in this turn."""
@@ -393,7 +405,7 @@ class ReplyCalls:
         named = find_tools(call.name, [*tools, *quarantined])
         if named and all(tool in quarantined for tool in named):
             return self._refuse(call, named[0], "held", name=call.name)
-        run = resolve_call(call, tools, words)
+        run = self._resolve(call, tools)
         if isinstance(run, CallError) or not was_truncated or _only_reads(run.tool):
             return run
         fingerprint, name = fingerprint_call(call.name, call.arguments), shown_name(run.tool, tools)

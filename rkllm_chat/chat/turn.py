@@ -52,6 +52,7 @@ from .program_answers import (
     describe_changes,
     describe_last_result,
     describe_left_out,
+    describe_unmade,
     has_result,
 )
 from .reply_requests import ReplyRequests
@@ -160,7 +161,8 @@ class Turn:
                     # in the place of its calls, of which none has started: they are neither run nor answered
                     rejected = [found.call.name for found in calls.found if isinstance(found, CallFound)]
                     kind, calls = "discarded", ReplyCalls(chat, self._state, starts_early=False)
-                if not calls.found and (not kind or rejected or self._has_more()):
+                is_open = not kind or rejected or self._has_more() or self._rules.find_unmade(reply.shown_text)
+                if not calls.found and is_open:
                     announced = await self._call_announced(reply, calls, rejected, emit)
                 if not (calls.found or kind) and (calls.missing or await self._refuses(reply, emit)):
                     kind = "discarded"
@@ -192,7 +194,7 @@ class Turn:
         elif not (reply.has_text or reply.calls):
             return self._must_answer(reply)
         elif not (reply.calls or reply.described):
-            discarded = self._rules.find_unrelated(reply.shown_text)
+            discarded = self._find_unfit(reply) or self._rules.find_unrelated(reply.shown_text)
         if discarded:
             await emit(discarded)
         return bool(discarded)
@@ -227,6 +229,10 @@ class Turn:
             return None
         name = shown_name(accepted.tool, chat.toolbox.tools)
         return CallFound(accepted.call, write_call(chat, name, accepted.call.arguments))
+
+    def _find_unfit(self, reply: ReplyStream) -> ReplyDiscarded | None:
+        """Return why a reply is no answer, whatever the results are."""
+        return self._rules.find_unmade(reply.shown_text) or self._rules.find_data(reply.shown_text)
 
     @property
     def _has_called(self) -> bool:
@@ -274,23 +280,26 @@ class Turn:
     async def _answer(self, emit: Emit) -> Reason:
         """Generate an answer in a mode in which calls are impossible; without one, the last result is the answer."""
         self._answered_by = "forced"
-        chat, thought_only = self._chat, False
+        chat, thought_only, unfit = self._chat, False, None
         for form in list_answer_forms(chat):
             reply = ReplyStream(make_reply_scanner(chat), may_be_thought=may_begin_in_thought(chat))
-            asked, is_echo = build_prompt(chat, None, form)[-1].text, False
+            asked, unfit = build_prompt(chat, None, form)[-1].text, None
             with thinking_off(chat, self._requests.usages[-1].is_cut):
                 try:
                     await self._requests.send(reply, form, partial(_emit_unless_call, self._report_changes(emit)))
                     is_echo = _repeats_end(reply.shown_text.strip(), asked)
+                    unfit = ReplyDiscarded(reason="echo") if is_echo else self._find_unfit(reply)
                 finally:
-                    self._requests.keep(reply, "forced" if reply.has_text and not is_echo else "discarded")
-            if is_echo:
-                await emit(ReplyDiscarded(reason="echo"))
+                    self._requests.keep(reply, "forced" if reply.has_text and not unfit else "discarded")
+            if unfit:
+                await emit(unfit)
             elif reply.has_text:
                 if left_out := describe_left_out(chat, self._rules.find_left_out(reply.shown_text)):
                     await emit(Text(f"\n\n{left_out}"))
                 return reply.usage.end_reason
             thought_only = thought_only or reply.has_thought
+        if unfit and unfit.reason == "unmade":
+            return await self._say(describe_unmade(chat), self._report_changes(emit))
         return await self._answer_with_result(emit, thought_only)
 
     async def _answer_with_result(self, emit: Emit, thought_only: bool) -> Reason:

@@ -20,7 +20,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
-from ..calls.described_calls import is_apology, is_refusal
+from ..calls.described_calls import asks_for_change, claims_change, is_apology, is_data, is_refusal
 from ..calls.schema.resolve import properties_of, required_of
 from ..core.events import ReplyDiscarded
 from ..core.i18n import detect_text_language
@@ -31,8 +31,10 @@ from ..prompt.tool_ranking import (
     CAMEL_CASE,
     CJK_RUN,
     STOP_WORDS,
+    ToolIndex,
     extract_question_terms,
     extract_terms,
+    rank_tools,
     split_requests,
 )
 from .conversation import Conversation
@@ -47,6 +49,10 @@ REASONS: Mapping[str, str] = {
     "foreign": "an answer is in another language than the question, of those with scripts of their own",
     "echo": "an answer repeats what the model was asked",
     "refused": "an answer without a call apologizes, which models do because tools are listed",
+    "unmade": "an answer says that the change was made that the question asks for, and no such call has completed",
+    "data": "an answer behind calls is JSON, and the question asks for none",
+    "old": "a call of an earlier turn is made again, and the question does not ask for it",
+    "nameless": "a call has a name of the conversation in the place of a tool's",
     "missing": "an announced call reads something that the question does not name: the user is asked",
     "unasked": "behind a result: the call may change something, and the question does not ask for that",
 }
@@ -67,9 +73,13 @@ _MIN_WORD_LENGTH = 4
 """Length from which on a word in ASCII tells something about a value, and may differ in its ending."""
 _WORD = re.compile(r"[^\W_]+")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+_PERCENTAGE = re.compile(r"百分之\s*(\d+(?:\.\d+)?)|(\d+(?:\.\d+)?)\s*(?:[%％]|per ?cent\b|パーセント)", re.IGNORECASE)
+_CALCULATION = re.compile(r"(?!\d{4}-\d\d?\b)[\d.,()\s]+(?:[-+*/×÷%][\d.,()\s]+)+")
+_KNOWS_PERCENT = re.compile(r"\b100\b|(?<!\d)0?\.\d|%\s*(?:[^\s\d]|$)")
+"""A calculation that has a percentage as a share already."""
 _CLOCK = re.compile(r"\d{1,2}(?::\d\d){1,2}")
 _NAMED = re.compile(
-    r"[\"“「『]([^\"”」』]{1,80})[\"”」』]|[\w~./-]*\w\.[A-Za-z]\w{0,4}\b|\d+(?:[.,:-]\d+)*"
+    r"[\"“「『]([^\"”」』]{1,80})[\"”」』]|(?a:[\w~./-]*\w\.[A-Za-z]\w{0,4}\b)|\d+(?:[.,:-]\d+)*"
     r"|(?<=[^.!?\s]\s)[A-Z][\w'-]+(?:\s[A-Z][\w'-]+)*|[\u30a0-\u30ff]{2,}"
 )
 """What a question names: in quotes, a file, a number, words with capitals inside of a sentence, katakana."""
@@ -105,6 +115,8 @@ _LANGUAGES = re.compile(
 _MIN_FOREIGN_LETTERS = 8
 _ENGLISH_WORDS = "a and how my of that the this what when where which who why with you your"
 """Words of which an English question has one, and that are rare in other languages."""
+_REPEATING = frozenset(("again", "now", "still", "more", "repeat", "retry", "there", "once"))
+"""Words of a question that asks for what was asked before."""
 _FIRST_PERSON = frozenset(("i", "my", "mine", "myself"))
 _UNITS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
 _NUMBER_WORDS = {
@@ -138,13 +150,24 @@ class ValueRules:
 
     def find_forbidden(self, tool: Tool, arguments: Mapping[str, Any]) -> ReplyDiscarded | None:
         """Return why a call ends the calling; a person is asked about what may change something."""
+        evidence, is_strict = self._evidence, self._chat.profile.forces_calls
+        if self._are_on and is_strict and self._is_list_instead(tool, evidence):
+            return ReplyDiscarded(reason="unspoken", values=tool.name)
         if not self.hold_for(tool):
             return None
-        reason = _find_reason(tool, arguments, self._evidence, self._chat.profile.forces_calls)
+        reason = _find_reason(tool, arguments, evidence, is_strict)
         if not reason or (reason == "unasked" and self._chat.can_ask):
             return None
         values = ", ".join(map(_write_value, _leaves(arguments)))
         return ReplyDiscarded(reason=reason, values=f"{tool.name}: {values}" if values else tool.name)
+
+    def _is_list_instead(self, tool: Tool, evidence: _Evidence) -> bool:
+        """Return whether the first call lists resources, and the question is about what a server's tool is for."""
+        if tool.server or tool.name != "list_resources" or evidence.ran_or_refused:
+            return False
+        question, tools = evidence.question.original, self._chat.toolbox.tools
+        likely = rank_tools(ToolIndex(tools), question, self._chat.tool_usage.counts)
+        return bool(likely and likely[0].server)
 
     def find_unrelated(self, reply: str) -> ReplyDiscarded | None:
         """Return why an answer is asked for once more: it holds nothing of the results.
@@ -186,6 +209,26 @@ class ValueRules:
         completed = [index for index in evidence.final_results if results[index].status == "completed"]
         read = [index for index in completed if (results[index].server, results[index].tool) not in writing]
         return {index: _holds_result(reply, results[index].text, evidence) for index in read or completed[-1:]}
+
+    def find_unmade(self, reply: str) -> ReplyDiscarded | None:
+        """Return why an answer does not stand: it says that a change was made, and no call has made one."""
+        chat, evidence = self._chat, self._evidence
+        if not (self._are_on and chat.toolbox.tools) or chat.answers_json:
+            return None
+        if not (asks_for_change(evidence.question.original) and claims_change(reply)):
+            return None
+        reading = {(tool.server, tool.name) for tool in chat.toolbox.tools if not may_write(tool)}
+        made = [result for result in evidence.results if result.status == "completed"]
+        if any((result.server, result.tool) not in reading for result in made):
+            return None
+        return ReplyDiscarded(reason="unmade")
+
+    def find_data(self, reply: str) -> ReplyDiscarded | None:
+        """Return why an answer does not stand: it is JSON where a call was made and the question asks for none."""
+        evidence = self._evidence
+        if not evidence.ran_or_refused or self._chat.answers_json or "json" in evidence.question.text:
+            return None
+        return ReplyDiscarded(reason="data") if is_data(reply) else None
 
     def find_refused(self, reply: str) -> ReplyDiscarded | None:
         """Return why an answer is asked for without the tools: it apologizes, where that was measured."""
@@ -258,6 +301,16 @@ class ValueRules:
         made_up = _list_unsupported(tool, arguments, self._evidence.known)
         return tuple(name for name in made_up if name not in required)
 
+    def write_percentages(self, tool: Tool, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the arguments with the percentages of the question as such in a calculation."""
+        if not self.hold_for(tool):
+            return arguments
+        return _restore_percentages(arguments, self._evidence.question.original)
+
+    def is_known(self, value: str) -> bool:
+        """Return whether a value stands in the question, the conversation or a result."""
+        return self._evidence.known.has(value)
+
     def support(
         self, tool: Tool, arguments: Mapping[str, Any], by_question: bool = False, names: Sequence[str] = ()
     ) -> bool:
@@ -309,6 +362,35 @@ def drop_placeholders(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any
     """Return the arguments without optional ones whose value says that there is none: `/path/to/folder`, `<name>`."""
     required = required_of(tool.schema)
     return {name: value for name, value in arguments.items() if name in required or not _is_placeholder(value)}
+
+
+def _restore_percentages(arguments: Mapping[str, Any], question: str) -> dict[str, Any]:
+    """Return the arguments with the percentages of a question as such where a calculation has them as plain numbers.
+
+    "What is 12% of 250?" is written as `12 * 250` (1.5B, 3 of 3). Divided by 100 they are what every calculator takes;
+    behind + and - they are a share of what stands before them.
+    """
+    percentages = [next(filter(None, match.groups())) for match in _PERCENTAGE.finditer(question)]
+    asked = "".join(question.split())
+    return {
+        name: _write_percentages(value, percentages)
+        if isinstance(value, str) and _CALCULATION.fullmatch(value) and "".join(value.split()) not in asked
+        else value
+        for name, value in arguments.items()
+    }
+
+
+def _write_percentages(calculation: str, percentages: Iterable[str]) -> str:
+    for percentage in percentages:
+        number = rf"(?<![\d.]){re.escape(percentage)}(?![\d.])"
+        if _KNOWS_PERCENT.search(calculation):
+            break
+        if share := re.fullmatch(rf"\s*(.*?)\s*([-+])\s*{number}\s*", calculation):
+            return f"({share[1]}) * (1 {share[2]} {percentage} / 100)"
+        as_remainder = rf"{number}\s*%\s*(?=\d)"
+        calculation = re.sub(as_remainder, f"{percentage} * ", calculation, count=1)
+        calculation = re.sub(number, f"({percentage} / 100)", calculation, count=1)
+    return calculation
 
 
 class _Source:
@@ -410,6 +492,7 @@ class _Evidence:
         refused: The calls of this turn that did not run.
         has_earlier_turns: Whether the user has spoken before.
         called_before: Server and name of each tool that the turn before called.
+        earlier_calls: The calls of all turns before: server, name and arguments.
     """
 
     question: _Source
@@ -418,6 +501,7 @@ class _Evidence:
     refused: Sequence[ToolResult] = ()
     has_earlier_turns: bool = False
     called_before: Set[tuple[str, str]] = frozenset()
+    earlier_calls: Sequence[ToolResult] = ()
 
     @classmethod
     def collect(cls, messages: Sequence[Message], system: str = "") -> _Evidence:
@@ -434,7 +518,9 @@ class _Evidence:
         refused = [result for result in results if result not in ran]
         before = messages[find_last_turn(messages[:start]) : start] if start else ()
         called = {(message.result.server, message.result.tool) for message in before if message.result}
-        return cls(_Source(question), _Source("\n".join([system, *texts])), ran, refused, bool(earlier), called)
+        known = _Source("\n".join([system, *texts]))
+        earlier_calls = [message.result for message in messages[:start] if message.result]
+        return cls(_Source(question), known, ran, refused, bool(earlier), called, earlier_calls)
 
     @cached_property
     def left_over(self) -> list[str]:
@@ -596,6 +682,8 @@ def _find_reason(tool: Tool, arguments: Mapping[str, Any], evidence: _Evidence, 
         evidence: What the turn knows.
         is_strict: A first call must be about what the question speaks of, and its values not from nowhere.
     """
+    if _is_old(tool, arguments, evidence):
+        return "old"
     if not evidence.results:
         if is_strict and not _is_spoken_of(tool, arguments, evidence):
             return "unspoken"
@@ -610,6 +698,24 @@ def _find_reason(tool: Tool, arguments: Mapping[str, Any], evidence: _Evidence, 
     if may_write(tool) and not has_new and not _asks_for(tool, evidence.question):
         return "unasked"
     return ""
+
+
+def _is_old(tool: Tool, arguments: Mapping[str, Any], evidence: _Evidence) -> bool:
+    """Return whether a call of an earlier turn is made again although the question does not ask for it.
+
+    It speaks of something else, or it names something else of what the tool takes: "And in Lima?" is not about Oslo.
+    """
+    question = evidence.question
+    made = [result for result in evidence.earlier_calls if (result.server, result.tool) == (tool.server, tool.name)]
+    if not any(result.arguments == arguments for result in made) or not _REPEATING.isdisjoint(question.words):
+        return False
+    values = [value for value in _leaves(arguments) if isinstance(value, str)]
+    if any(map(question.has_part, values)):
+        return False
+    if values and list_names(question.original):
+        return True
+    may_be_unknown_words = not _is_understood(question) and len(question.words) > 2
+    return not may_be_unknown_words and {*extract_terms(_describe(tool))}.isdisjoint(extract_terms(question.original))
 
 
 def _is_spoken_of(tool: Tool, arguments: Mapping[str, Any], evidence: _Evidence) -> bool:

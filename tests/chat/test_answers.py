@@ -93,7 +93,7 @@ def test_a_call_of_what_is_no_tool_leaves_no_trace_in_the_prompt() -> None:
     """So small models say that no tool fits, to a greeting too; an error beside it became part of their answer."""
     chat, toolbox = open_harbour([call_text("hello", message="Moin"), "Moin!", "You are welcome."])
     events = take_turn(chat, "Hello!")
-    assert ReplyDiscarded("hello") in events and read_answer(events) == ("Moin!", "answered", "forced")
+    assert ReplyDiscarded(reason="nameless") in events and read_answer(events) == ("Moin!", "answered", "forced")
     take_turn(chat, "Thanks!")
     first, answering, following = backend_of(chat).prompts
     assert answering == first and toolbox.called == []
@@ -110,7 +110,7 @@ def test_a_title_in_place_of_the_name_calls_the_only_tool_with_its_arguments_if_
     assert 'There is no tool "Trip to Leer"' in told and "move" in told and toolbox.called == [("move", {"to": "Leer"})]
     for name, arguments in (("hello", {"place": "Husum"}), ("Hello there", {"to": "Leer", "place": "Husum"})):
         chat, toolbox = open_harbour([call_text(name, **arguments), "Moin!"])
-        assert ReplyDiscarded(name) in take_turn(chat, "Hello!") and toolbox.called == []
+        assert ReplyDiscarded(reason="nameless") in take_turn(chat, "Hello!") and toolbox.called == []
 
 
 def test_the_answer_is_asked_for_once_more_without_tools_and_then_the_result_is_shown() -> None:

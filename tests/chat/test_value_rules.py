@@ -21,6 +21,7 @@ from rkllm_chat.core import i18n
 from rkllm_chat.core.events import Event, ReplyDiscarded, Text
 from rkllm_chat.core.messages import Tool
 from rkllm_chat.core.protocols import ApprovalCallback, CallPosition, Consent, decline_all
+from rkllm_chat.mcp_client.content import resource_tools
 from rkllm_chat.tui.event_lines import describe_event
 from stage import FakeToolbox, call_text, make_chat, take_turn
 
@@ -42,6 +43,7 @@ class Office(FakeToolbox):
         "read_query": (True, "query", ""),
         "write_file": (False, "path content", ""),
         "create_entities": (False, "entities", ""),
+        "calculate": (True, "expression", ""),
     }
     ABOUT: Mapping[str, str] = {
         "fetch": "Fetch a page",
@@ -500,6 +502,136 @@ def test_a_call_in_the_place_of_a_cut_reply_is_whole() -> None:
     assert toolbox.called == [READ_WIFI] and len(backend_of(chat).prompts) == 3
 
 
+@pytest.mark.parametrize(
+    ("question", "written", "made"),
+    [
+        ("What is 12% of 250?", "12 * 250", "(12 / 100) * 250"),
+        ("Calculate 12.5 percent of 80.", "80*12.5", "80*(12.5 / 100)"),
+        ("calculate: 250の12％は？", "12 % 250", "(12 / 100) * 250"),
+        ("calculate 200的百分之15", "200 * 15", "200 * (15 / 100)"),
+        ("What is 80 minus 25%?", "80 - 25", "(80) * (1 - 25 / 100)"),
+        # a percentage already, another number, no calculation
+        ("What is 12% of 250?", "0.12 * 250", "0.12 * 250"),
+        ("What is 12% of 250?", "12% of 250", "12% of 250"),
+        ("What is 12 * 250, and what is 12% of 250?", "12 * 250", "12 * 250"),
+        ("Calculate: 12% of the days since 2026-12-08.", "2026-12-08", "2026-12-08"),
+    ],
+)
+def test_a_percentage_of_the_question_is_one_in_a_calculation(question: str, written: str, made: str) -> None:
+    chat, toolbox = open_office([call_text("calculate", expression=written), "It is 98.6."], prompt_profile="qwen2.5")
+    take_turn(chat, question)
+    assert toolbox.called[0] == ("calculate", {"expression": made})
+
+
+WRITE = call_text("write_file", path="ren.txt", content="Call Ren")
+
+
+@pytest.mark.parametrize(
+    ("question", "claim"),
+    [
+        ('Save "Call Ren" in the file ren.txt.', "I have saved the text in the file ren.txt."),
+        ('Please write "Call Ren" to ren.txt.', 'The text "Call Ren" has been successfully written to `ren.txt`.'),
+        ('"Call Ren"をren.txtに保存してください。', "ren.txtに「Call Ren」を保存しました。"),
+        ('把"Call Ren"保存到ren.txt。', "已将“Call Ren”保存到ren.txt。"),
+    ],
+)
+def test_an_answer_that_a_change_was_made_which_nothing_has_made_does_not_stand(question: str, claim: str) -> None:
+    # the model is made to call; where it does not, the program says that nothing was changed
+    chat, toolbox = open_office([claim, WRITE, f"{claim} 98.6"])
+    assert read(take_turn(chat, question)).text == f"{claim} 98.6" and len(toolbox.called) == 1
+    for profile in ("default", "qwen2.5"):
+        chat, toolbox = open_office([claim] * 6, prompt_profile=profile)
+        answer = read(take_turn(chat, question))
+        assert (answer.text, toolbox.called) == (i18n.load(i18n.detect_text_language(question))("chat.unmade"), [])
+    chat, toolbox = open_office([WRITE, WRITE, f"{claim} 98.6"])
+    assert read(take_turn(chat, question)).text == f"{claim} 98.6" and len(toolbox.called) == 1
+
+
+@pytest.mark.parametrize(
+    ("question", "reply"),
+    [
+        ("When was the report written?", "It was written in 2021."),
+        ("Write a line about the sea.", "The sea is deep and blue."),
+        ("Save it in ren.txt.", "I have not saved anything. Which text do you mean?"),
+        ("Write a story.", "I have written this. " + "Once upon a time there was a pier by the sea. " * 9),
+    ],
+)
+def test_an_answer_that_claims_no_change_stands(question: str, reply: str) -> None:
+    chat, _ = open_office([reply])
+    assert read(take_turn(chat, question)).text == reply.strip()
+
+
+@pytest.mark.parametrize(
+    ("question", "is_made"),
+    [
+        ("Thanks!", False),
+        ("And what about the clock of Lima?", False),
+        ("Tell me a joke about the sea.", False),
+        ("What does the note wifi say again?", True),
+        ("Read it once more.", True),
+        ("Read the note.", True),
+    ],
+)
+def test_a_call_of_an_earlier_turn_is_made_again_only_if_the_question_asks_for_it(question: str, is_made: bool) -> None:
+    chat, toolbox = open_office([NOTE, "It has 98.6.", NOTE, "As you say, 98.6."])
+    take_turn(chat, "What does the note wifi say?")
+    events = take_turn(chat, question)
+    assert len(toolbox.called) == 1 + is_made
+    assert any(isinstance(event, ReplyDiscarded) and event.reason == "old" for event in events) is not is_made
+
+
+@pytest.mark.parametrize("data", ['{"observations": ["98.6"]}', '```json\n[{"name": "wifi"}]\n```'])
+def test_data_is_no_answer_unless_it_was_asked_for(data: str) -> None:
+    chat, _ = open_office([NOTE, data, data, "98.6度です。"])
+    assert read(take_turn(chat, "wifiというメモを読んで。")).text == "98.6度です。"
+    chat, _ = open_office([NOTE, *[data] * 4])
+    assert read(take_turn(chat, "Read the note wifi.")).text.endswith("read_note of wifi: 98.6")
+    chat, _ = open_office([NOTE, data])
+    assert read(take_turn(chat, "Read the note wifi and answer in json.")).text == data
+
+
+def test_a_thing_in_the_place_of_a_tool_is_not_named_as_one() -> None:
+    for name, told in (("Dentist", False), ("book_table", True)):
+        call = call_text(name, when="14:00")
+        chat, _ = open_office([call, "It is at 14:00."])
+        events = take_turn(chat, "When do I see the Dentist?")
+        assert read(events).text == "It is at 14:00."
+        (line,) = [describe_event(event, i18n.load("en")) for event in events if isinstance(event, ReplyDiscarded)]
+        assert (name in str(line)) is told
+
+
+class Shelf(Office):
+    """Has resources beside its tools."""
+
+    @property
+    def tools(self) -> Sequence[Tool]:
+        return [*super().tools, *resource_tools(trusted=True)]
+
+
+@pytest.mark.parametrize(
+    ("question", "made"),
+    [("What is in the folder?", ["list_folder"]), ("Which resources are there?", ["list_resources"])],
+)
+def test_resources_are_no_files(question: str, made: Sequence[str]) -> None:
+    toolbox = Shelf()
+    toolbox.functions = {**toolbox.functions, "list_resources": toolbox.functions["list_folder"]}
+    folder = [call_text("list_folder", path=".")] if made == ["list_folder"] else []
+    calls = [call_text("list_resources"), *folder, "It has a.txt."]
+    chat = make_chat(calls, toolbox, decline_all, policy=Policy(allow=("*",)), prompt_profile="qwen2.5")
+    take_turn(chat, question)
+    assert [name for name, _ in toolbox.called] == made
+
+
+def test_a_call_of_a_reply_that_was_cut_is_not_asked_about() -> None:
+    asked = Asked("once")
+    cut = call_text("delete_note", title="wifi") + " and " * 80
+    chat, toolbox = open_office([cut, "I stopped."], asked, policy=Policy(), generation=Generation(max_tokens=60))
+    answer = read(take_turn(chat, "Delete the note wifi."))
+    assert (asked.tools, toolbox.called) == ([], [])
+    assert [result.decline_reason for result in answer.results] == ["cut"]
+    assert "write shorter replies" in str(backend_of(chat).prompts[-1])
+
+
 def test_what_the_question_names_and_nobody_looked_up_is_looked_up() -> None:
     question, first = 'What do the notes wifi and "Lima" say?', call_text("read_note", title="wifi")
     second, other = call_text("read_note", title="Lima"), call_text("read_note", title="x")
@@ -707,6 +839,15 @@ RULES: Mapping[str, tuple[str, Sequence[Step], Sequence[tuple[str, Mapping[str, 
         [READ_WIFI, ("list_events", {"date": "2026-12-01"}), "You have to see a dentist then.", "98.6, dentist."],
         [READ_WIFI, ("list_events", {"date": "2026-12-01"})], "98.6, dentist.", "one sentence for each",
     ),
+    "a percentage is one": (
+        "Calculate 12% of 250.", [("calculate", {"expression": "12 * 250"}), "98.6."],
+        [("calculate", {"expression": "(12 / 100) * 250"})], "98.6.", "",
+    ),
+    "a change is made or said to be none": (
+        "Delete the note wifi.", ["I have deleted the note wifi."] * 4, [],
+        "Nothing was changed: the model called no tool that does it.", "",
+    ),
+    "data is no answer": ("What does wifi say?", [READ_WIFI, '{"a": ["98.6"]}', "98.6."], [READ_WIFI], "98.6.", ""),
     "a placeholder is not given": (
         "What is in docs?", [("list_folder", {"path": "docs", "pattern": "/path/to/folder"}), "a.txt b.txt"],
         [("list_folder", {"path": "docs"})], "a.txt b.txt", "",
