@@ -16,7 +16,8 @@ from ..prompt.budget import find_last_turn
 from ..prompt.tool_ranking import ToolIndex, find_sure_tools, rank_tools
 from .context import can_force_calls, loses_conversation, request_call
 from .conversation import Conversation
-from .value_rules import ValueRules, list_names, may_write, takes_query
+from .evidence import list_names
+from .value_rules import ValueRules, may_write, takes_query
 
 _MAX_LIKELY = 3
 """How many likely tools a model may be made to call that names none."""

@@ -194,7 +194,7 @@ class Turn:
         elif not (reply.has_text or reply.calls):
             return self._must_answer(reply)
         elif not (reply.calls or reply.described):
-            discarded = self._find_unfit(reply) or self._rules.find_unrelated(reply.shown_text)
+            discarded = self._rules.find_unfit(reply.shown_text) or self._rules.find_unrelated(reply.shown_text)
         if discarded:
             await emit(discarded)
         return bool(discarded)
@@ -229,10 +229,6 @@ class Turn:
             return None
         name = shown_name(accepted.tool, chat.toolbox.tools)
         return CallFound(accepted.call, write_call(chat, name, accepted.call.arguments))
-
-    def _find_unfit(self, reply: ReplyStream) -> ReplyDiscarded | None:
-        """Return why a reply is no answer, whatever the results are."""
-        return self._rules.find_unmade(reply.shown_text) or self._rules.find_data(reply.shown_text)
 
     @property
     def _has_called(self) -> bool:
@@ -288,7 +284,7 @@ class Turn:
                 try:
                     await self._requests.send(reply, form, partial(_emit_unless_call, self._report_changes(emit)))
                     is_echo = _repeats_end(reply.shown_text.strip(), asked)
-                    unfit = ReplyDiscarded(reason="echo") if is_echo else self._find_unfit(reply)
+                    unfit = ReplyDiscarded(reason="echo") if is_echo else self._rules.find_unfit(reply.shown_text)
                 finally:
                     self._requests.keep(reply, "forced" if reply.has_text and not unfit else "discarded")
             if unfit:

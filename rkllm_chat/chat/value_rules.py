@@ -13,24 +13,18 @@ from __future__ import annotations
 
 import json
 import re
-import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
-from functools import cached_property
-from itertools import pairwise
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..calls.described_calls import asks_for_change, claims_change, is_apology, is_data, is_refusal
+from ..calls.percentages import write_percentages
 from ..calls.schema.resolve import properties_of, required_of
 from ..core.events import ReplyDiscarded
 from ..core.i18n import detect_text_language
-from ..core.messages import Message, Tool, ToolResult
-from ..prompt.budget import find_last_turn
-from ..prompt.compose import is_correction
+from ..core.messages import Tool, ToolResult
 from ..prompt.tool_ranking import (
     CAMEL_CASE,
     CJK_RUN,
-    STOP_WORDS,
     ToolIndex,
     extract_question_terms,
     extract_terms,
@@ -38,8 +32,20 @@ from ..prompt.tool_ranking import (
     split_requests,
 )
 from .conversation import Conversation
+from .evidence import (
+    MIN_SUPPORTED,
+    NUMBER,
+    WORD,
+    Evidence,
+    Source,
+    get_stop_words,
+    is_composed,
+    list_names,
+    normalize,
+    walk_leaves,
+)
 
-__all__ = ["REASONS", "ValueRules", "drop_placeholders", "list_names", "may_write", "takes_query"]
+__all__ = ["REASONS", "ValueRules", "drop_placeholders", "may_write", "takes_query"]
 
 REASONS: Mapping[str, str] = {
     "invented": "behind a result, or asked about the user: a value stands nowhere",
@@ -58,41 +64,16 @@ REASONS: Mapping[str, str] = {
 }
 """Why the calls of a reply do not run and the model answers now; `terminal.discarded_*` says it to the user."""
 
-_MAX_SOURCE_LENGTH = 200_000
-_MAX_QUESTION_LENGTH = 500
-"""A longer text names much that nobody is to look up."""
-_MIN_COMPOSED_WORDS = 12
-"""Words from which on a text is composed for the call and not a value that must stand somewhere."""
 _MIN_JUDGED_WORDS = 5
 """Words from which on an answer must have something of its results, where the family was not measured."""
 _MIN_TOLD = 2
 """Words from which on a result tells something of its own, so that an answer must have one of them."""
-_MIN_SUPPORTED = 1 / 2
-"""Least share of the words of a value that must stand somewhere: "Lunch with Tom" for "lunch, Tom"."""
-_MIN_WORD_LENGTH = 4
-"""Length from which on a word in ASCII tells something about a value, and may differ in its ending."""
-_WORD = re.compile(r"[^\W_]+")
-_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
-_PERCENTAGE = re.compile(r"百分之\s*(\d+(?:\.\d+)?)|(\d+(?:\.\d+)?)\s*(?:[%％]|per ?cent\b|パーセント)", re.IGNORECASE)
-_CALCULATION = re.compile(r"(?!\d{4}-\d\d?\b)[\d.,()\s]+(?:[-+*/×÷%][\d.,()\s]+)+")
-_KNOWS_PERCENT = re.compile(r"\b100\b|(?<!\d)0?\.\d|%\s*(?:[^\s\d]|$)")
-"""A calculation that has a percentage as a share already."""
-_CLOCK = re.compile(r"\d{1,2}(?::\d\d){1,2}")
-_NAMED = re.compile(
-    r"[\"“「『]([^\"”」』]{1,80})[\"”」』]|(?a:[\w~./-]*\w\.[A-Za-z]\w{0,4}\b)|\d+(?:[.,:-]\d+)*"
-    r"|(?<=[^.!?\s]\s)[A-Z][\w'-]+(?:\s[A-Z][\w'-]+)*|[\u30a0-\u30ff]{2,}"
-)
-"""What a question names: in quotes, a file, a number, words with capitals inside of a sentence, katakana."""
 _PLACEHOLDER = re.compile(
     r"(?:[a-z]:)?[\\/]+(?:path|your|folder|directory)(?:[\\/_ -].*)?|(?:[\\/]|[a-z]:[\\/])?path[\\/]to[\\/].*"
     r"|your[_ -].*|<[^<>]*>|\.\.\.|…|none|null|n/a",
     re.IGNORECASE,
 )
 """What models write into an argument that is not given."""
-_FILE = re.compile(r"(?:[^\s/\\]*[/\\])*([^\s/\\]*\w\.[A-Za-z]\w{0,4})")
-_SELECT = re.compile(r"\s*SELECT\b.+\bFROM\b", re.IGNORECASE | re.DOTALL)
-"""A query that reads: the user says what it looks for, and need not know tables and columns."""
-_LITERAL = re.compile(r"'([^']+)'|\b(\d+(?:\.\d+)?)\b")
 _STAND_INS = """
     any auto automatic current default here home local localhost localtime location me my now system this time timezone
     today user utc zone
@@ -105,9 +86,6 @@ _READING_VERBS = """
     calculate check compute convert count describe fetch find get list look lookup query read search show view
 """
 """First words of the names of tools that only read, although their servers say nothing of it."""
-_MONTHS = """
-    january february march april may june july august september october november december
-"""
 _LANGUAGES = re.compile(
     r"[英译訳翻中法德韩韓日西俄][文语語]|[译訳翻]|translat|language|japan|chin(?:a|ese)|kanji|hiragana|katakana"
 )
@@ -118,21 +96,6 @@ _ENGLISH_WORDS = "a and how my of that the this what when where which who why wi
 _REPEATING = frozenset(("again", "now", "still", "more", "repeat", "retry", "there", "once"))
 """Words of a question that asks for what was asked before."""
 _FIRST_PERSON = frozenset(("i", "my", "mine", "myself"))
-_UNITS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
-_NUMBER_WORDS = {
-    **{month: number for number, month in enumerate(_MONTHS.split(), 1)},
-    **{month[:3]: number for number, month in enumerate(_MONTHS.split(), 1)},
-    **{word: number for number, word in enumerate(_UNITS)},
-    "fifteen": 15,
-    "twenty": 20,
-    "thirty": 30,
-    "forty": 40,
-    "fifty": 50,
-    "hundred": 100,
-    "noon": 12,
-    "midnight": 0,
-    **{digit: number for number, digit in enumerate("〇一二三四五六七八九十")},
-}
 
 
 class ValueRules:
@@ -158,10 +121,10 @@ class ValueRules:
         reason = _find_reason(tool, arguments, evidence, is_strict)
         if not reason or (reason == "unasked" and self._chat.can_ask):
             return None
-        values = ", ".join(map(_write_value, _leaves(arguments)))
+        values = ", ".join(map(_write_value, walk_leaves(arguments)))
         return ReplyDiscarded(reason=reason, values=f"{tool.name}: {values}" if values else tool.name)
 
-    def _is_list_instead(self, tool: Tool, evidence: _Evidence) -> bool:
+    def _is_list_instead(self, tool: Tool, evidence: Evidence) -> bool:
         """Return whether the first call lists resources, and the question is about what a server's tool is for."""
         if tool.server or tool.name != "list_resources" or evidence.ran_or_refused:
             return False
@@ -179,7 +142,7 @@ class ValueRules:
             return None
         if self._chat.profile.forces_calls and _is_foreign(reply, evidence.question):
             return ReplyDiscarded(reason="foreign")
-        is_short = len(_WORD.findall(reply)) < _MIN_JUDGED_WORDS and not self._chat.profile.forces_calls
+        is_short = len(WORD.findall(reply)) < _MIN_JUDGED_WORDS and not self._chat.profile.forces_calls
         told = self._find_told(reply)
         if is_short or all(told.values()):
             return None
@@ -223,12 +186,11 @@ class ValueRules:
             return None
         return ReplyDiscarded(reason="unmade")
 
-    def find_data(self, reply: str) -> ReplyDiscarded | None:
-        """Return why an answer does not stand: it is JSON where a call was made and the question asks for none."""
+    def find_unfit(self, reply: str) -> ReplyDiscarded | None:
+        """Return why a reply is no answer, whatever the results are; JSON is one where the question asks for it."""
         evidence = self._evidence
-        if not evidence.ran_or_refused or self._chat.answers_json or "json" in evidence.question.text:
-            return None
-        return ReplyDiscarded(reason="data") if is_data(reply) else None
+        is_prose = evidence.ran_or_refused and not self._chat.answers_json and "json" not in evidence.question.text
+        return ReplyDiscarded(reason="data") if is_prose and is_data(reply) else self.find_unmade(reply)
 
     def find_refused(self, reply: str) -> ReplyDiscarded | None:
         """Return why an answer is asked for without the tools: it apologizes, where that was measured."""
@@ -305,7 +267,7 @@ class ValueRules:
         """Return the arguments with the percentages of the question as such in a calculation."""
         if not self.hold_for(tool):
             return arguments
-        return _restore_percentages(arguments, self._evidence.question.original)
+        return write_percentages(arguments, self._evidence.question.original)
 
     def is_known(self, value: str) -> bool:
         """Return whether a value stands in the question, the conversation or a result."""
@@ -330,20 +292,20 @@ class ValueRules:
         if not arguments:
             is_spoken_of = not by_question or _shares_term(tool.name, evidence.question)
             return not may_write(tool) and is_spoken_of and not _names_tool(tool, evidence.question)
-        if by_question and may_write(tool) and any(map(_is_composed, _leaves(arguments))):
+        if by_question and may_write(tool) and any(map(is_composed, walk_leaves(arguments))):
             return False
         source = evidence.question if by_question else evidence.known
         return not _list_unsupported(tool, arguments, source, evidence.question)
 
     @property
-    def _evidence(self) -> _Evidence:
+    def _evidence(self) -> Evidence:
         folders = (folder for own in self._chat.get_folders().values() for folder in own)
-        return _Evidence.collect(self._chat.visible_messages, "\n".join([self._chat.settings.system, *folders]))
+        return Evidence.collect(self._chat.visible_messages, "\n".join([self._chat.settings.system, *folders]))
 
 
 def may_write(tool: Tool) -> bool:
     """Return whether a call may change something, as far as server and name say; nothing is allowed because of it."""
-    first = next(iter(_WORD.findall(CAMEL_CASE.sub(" ", tool.name))), "").casefold()
+    first = next(iter(WORD.findall(CAMEL_CASE.sub(" ", tool.name))), "").casefold()
     return not (tool.read_only or first in _READING_VERBS.split())
 
 
@@ -352,229 +314,21 @@ def takes_query(tool: Tool) -> bool:
     return not may_write(tool) and "SELECT" in f"{tool.description} {properties_of(tool.schema)}"
 
 
-def list_names(question: str) -> list[str]:
-    """Return what a question names: numbers, names, files."""
-    names = (next(filter(None, match.groups()), match[0]) for match in _NAMED.finditer(question))
-    return [name for name in names if not _is_katakana_word(name)]
-
-
 def drop_placeholders(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments without optional ones whose value says that there is none: `/path/to/folder`, `<name>`."""
     required = required_of(tool.schema)
     return {name: value for name, value in arguments.items() if name in required or not _is_placeholder(value)}
 
 
-def _restore_percentages(arguments: Mapping[str, Any], question: str) -> dict[str, Any]:
-    """Return the arguments with the percentages of a question as such where a calculation has them as plain numbers.
-
-    "What is 12% of 250?" is written as `12 * 250` (1.5B, 3 of 3). Divided by 100 they are what every calculator takes;
-    behind + and - they are a share of what stands before them.
-    """
-    percentages = [next(filter(None, match.groups())) for match in _PERCENTAGE.finditer(question)]
-    asked = "".join(question.split())
-    return {
-        name: _write_percentages(value, percentages)
-        if isinstance(value, str) and _CALCULATION.fullmatch(value) and "".join(value.split()) not in asked
-        else value
-        for name, value in arguments.items()
-    }
-
-
-def _write_percentages(calculation: str, percentages: Iterable[str]) -> str:
-    for percentage in percentages:
-        number = rf"(?<![\d.]){re.escape(percentage)}(?![\d.])"
-        if _KNOWS_PERCENT.search(calculation):
-            break
-        if share := re.fullmatch(rf"\s*(.*?)\s*([-+])\s*{number}\s*", calculation):
-            return f"({share[1]}) * (1 {share[2]} {percentage} / 100)"
-        as_remainder = rf"{number}\s*%\s*(?=\d)"
-        calculation = re.sub(as_remainder, f"{percentage} * ", calculation, count=1)
-        calculation = re.sub(number, f"({percentage} / 100)", calculation, count=1)
-    return calculation
-
-
-class _Source:
-    """A text in which values may stand."""
-
-    def __init__(self, text: str) -> None:
-        self.original = text[-_MAX_SOURCE_LENGTH:]
-        self.text = _normalize(self.original)
-
-    @cached_property
-    def words(self) -> frozenset[str]:
-        return frozenset(_WORD.findall(self.text))
-
-    @cached_property
-    def _stems(self) -> frozenset[str]:
-        return frozenset(word[:_MIN_WORD_LENGTH] for word in self.words if len(word) >= _MIN_WORD_LENGTH)
-
-    @cached_property
-    def squeezed(self) -> str:
-        """Its letters and digits alone."""
-        return "".join(_WORD.findall(self.text))
-
-    @cached_property
-    def _numbers(self) -> frozenset[float]:
-        """Its numbers, also as parts of dates and times, hours after noon, percentages and names of months."""
-        found = {float(part) for number in _NUMBER.findall(self.text) for part in _read_numbers(number)}
-        for word, value in _NUMBER_WORDS.items():
-            if word in self.words or (not word.isascii() and word in self.text):
-                found.add(float(value))
-        return frozenset(found | {number + 12 for number in found if number < 12} | {number / 100 for number in found})
-
-    def has(self, value: object) -> bool:
-        """Return whether a value stands in the text: itself, or half of its words; the name of a file as it is."""
-        if value is None or isinstance(value, bool):
-            return True
-        if isinstance(value, int | float):
-            return float(value) in self._numbers
-        text = _normalize(str(value))
-        if (file := _FILE.fullmatch(text.strip())) and file[1] not in self.text:
-            return False
-        if _SELECT.match(text):
-            return all(self.has(next(filter(None, literal))) for literal in _LITERAL.findall(text))
-        words = _WORD.findall(text)
-        if not words or _is_composed(text):
-            return True
-        if not any(word.isalpha() for word in words):
-            return all(self._has_number(number, _CLOCK.search(text) is not None) for number in _NUMBER.findall(text))
-        squeezed = "".join(words)
-        if text.strip() in self.text or (len(squeezed) >= _MIN_WORD_LENGTH and squeezed in self.squeezed):
-            return True
-        telling = _select_telling(words)
-        return sum(map(self._has_word, telling)) >= _MIN_SUPPORTED * len(telling)
-
-    def has_part(self, value: object) -> bool:
-        """Return whether any word or number of a value stands in the text."""
-        text = _normalize(str(value))
-        is_clock = _CLOCK.search(text) is not None
-        words = [word for word in _WORD.findall(text) if len(word) > 2 or not word.isascii()]
-        return any(map(self._has_word, words)) or any(
-            self._has_number(number, is_clock) for number in _NUMBER.findall(text)
-        )
-
-    def _has_number(self, number: str, is_clock: bool) -> bool:
-        values = list(_read_numbers(number))
-        return any(value in self._numbers for value in values) or (is_clock and values[0] == 0)
-
-    def _has_word(self, word: str) -> bool:
-        if word in self.words or (not word.isascii() and word in self.text):
-            return True
-        if word.isdigit():
-            return float(word) in self._numbers
-        return len(word) >= _MIN_WORD_LENGTH and word.isascii() and word[:_MIN_WORD_LENGTH] in self._stems
-
-
-def _select_telling(words: Sequence[str]) -> Sequence[str]:
-    return [word for word in words if len(word) >= _MIN_WORD_LENGTH or not word.isascii()] or words
-
-
-def _normalize(text: str) -> str:
-    return unicodedata.normalize("NFKC", text).casefold()
-
-
-def _read_numbers(text: str) -> Iterator[float]:
-    """Yield what a number may mean: "1,250" is one number, or two."""
-    plain = text.replace(",", "")
-    if plain.count(".") <= 1:
-        yield float(plain)
-    yield from (float(part) for part in re.split("[.,]", text))
-
-
-@dataclass(frozen=True)
-class _Evidence:
-    """What a turn knows.
-
-    Attributes:
-        question: What the user asked.
-        known: Question, conversation and results.
-        results: The results of this turn.
-        refused: The calls of this turn that did not run.
-        has_earlier_turns: Whether the user has spoken before.
-        called_before: Server and name of each tool that the turn before called.
-        earlier_calls: The calls of all turns before: server, name and arguments.
-    """
-
-    question: _Source
-    known: _Source
-    results: Sequence[ToolResult]
-    refused: Sequence[ToolResult] = ()
-    has_earlier_turns: bool = False
-    called_before: Set[tuple[str, str]] = frozenset()
-    earlier_calls: Sequence[ToolResult] = ()
-
-    @classmethod
-    def collect(cls, messages: Sequence[Message], system: str = "") -> _Evidence:
-        """Collect the evidence of the last turn of visible messages; what the model wrote in it is none."""
-        start = find_last_turn(messages)
-        turn = [message for message in messages[start:] if message.role != "assistant"]
-        earlier = [
-            message for message, following in pairwise([*messages[:start], *turn[:1]]) if _is_said(message, following)
-        ]
-        question = next((message.text for message in turn if message.role == "user"), "")
-        texts = (message.result.text if message.result else message.text for message in (*earlier, *turn))
-        results = [message.result for message in turn if message.result and not is_correction(message)]
-        ran = [result for result in results if result.status in ("completed", "failed")]
-        refused = [result for result in results if result not in ran]
-        before = messages[find_last_turn(messages[:start]) : start] if start else ()
-        called = {(message.result.server, message.result.tool) for message in before if message.result}
-        known = _Source("\n".join([system, *texts]))
-        earlier_calls = [message.result for message in messages[:start] if message.result]
-        return cls(_Source(question), known, ran, refused, bool(earlier), called, earlier_calls)
-
-    @cached_property
-    def left_over(self) -> list[str]:
-        """What the question names and stands in no call and no result of the turn: numbers, names, files.
-
-        It was left in 7 of 9 recorded questions for two things, and in 5 of 34 for one.
-        """
-        if not self.results or len(self.question.original) > _MAX_QUESTION_LENGTH:
-            return []
-        refused = (str(value) for result in self.refused for value in _leaves(result.arguments))
-        called = (f"{result.tool}\n{result.text}" for result in self.results)
-        told = _Source("\n".join([self.used.text, *refused, *called]))
-        return [name for name in list_names(self.question.original) if not told.has(name)]
-
-    @property
-    def ran_or_refused(self) -> Sequence[ToolResult]:
-        """The results of this turn, and what stands in the place of those of calls that did not run."""
-        return [*self.results, *self.refused]
-
-    @property
-    def final_results(self) -> list[int]:
-        """The indices of the results of which no later call was made: it has no value that stands in them alone."""
-        return [
-            index
-            for index, result in enumerate(self.results)
-            if not any(
-                _Source(result.text).has(value) and not self.question.has(value)
-                for later in self.results[index + 1 :]
-                for value in _leaves(later.arguments)
-            )
-        ]
-
-    @cached_property
-    def used(self) -> _Source:
-        """The values of the calls of this turn."""
-        return _Source("\n".join(str(value) for result in self.results for value in _leaves(result.arguments)))
-
-
-def _is_said(message: Message, following: Message) -> bool:
-    """Return whether a message of an earlier turn tells something: no call, and no result of one that did not work."""
-    if message.role == "assistant":
-        return message.reply_kind != "discarded" and following.role != "tool"
-    return message.result is None or message.result.status == "completed"
-
-
-def _holds_result(reply: str, text: str, evidence: _Evidence) -> bool:
+def _holds_result(reply: str, text: str, evidence: Evidence) -> bool:
     """Return whether an answer has a word or a number of a result that the question has not.
 
     An answer in another script than the result may be a translation, which keeps the numbers.
     """
     is_translated = bool(CJK_RUN.search(reply)) != bool(CJK_RUN.search(text))
-    said = _Source(reply)
-    asked = evidence.question.words | evidence.used.words | _stop_words()
-    told = [word for word in _WORD.findall(_normalize(text)) if word not in asked and (len(word) > 2 or word.isdigit())]
+    said = Source(reply)
+    asked = evidence.question.words | evidence.used.words | get_stop_words()
+    told = [word for word in WORD.findall(normalize(text)) if word not in asked and (len(word) > 2 or word.isdigit())]
     numbers = [*filter(str.isdigit, told)]
     if is_translated:
         return not numbers or any(map(said.has, numbers))
@@ -582,7 +336,7 @@ def _holds_result(reply: str, text: str, evidence: _Evidence) -> bool:
     return tells_little or any(map(said.has, told)) or bool(CJK_RUN.search(reply))
 
 
-def _is_foreign(reply: str, question: _Source) -> bool:
+def _is_foreign(reply: str, question: Source) -> bool:
     """Return whether an answer is a sentence in another language than a question that speaks of none.
 
     A few names or numbers are of no language, and Chinese characters alone may be a Japanese answer if they are few.
@@ -591,11 +345,11 @@ def _is_foreign(reply: str, question: _Source) -> bool:
     if not (asked and said) or asked == said or _LANGUAGES.search(question.text):
         return False
     letters = sum(map(len, CJK_RUN.findall(reply)))
-    is_sentence = len(_WORD.findall(reply)) >= _MIN_JUDGED_WORDS
+    is_sentence = len(WORD.findall(reply)) >= _MIN_JUDGED_WORDS
     return is_sentence and not letters if said == "en" else letters >= _MIN_FOREIGN_LETTERS
 
 
-def _answers_the_rest(reply: str, evidence: _Evidence, about: Sequence[str]) -> bool:
+def _answers_the_rest(reply: str, evidence: Evidence, about: Sequence[str]) -> bool:
     """Return whether an answer takes up what the question asks beside what the called tools are about.
 
     "CPU stands for ..." is an answer although `get_load` was called before it. An apology is none.
@@ -609,12 +363,12 @@ def _answers_the_rest(reply: str, evidence: _Evidence, about: Sequence[str]) -> 
     return not (is_refusal(reply) or rest.isdisjoint(extract_terms(reply)))
 
 
-def _is_looked_up(request: str, evidence: _Evidence, tools: Sequence[Tool]) -> bool:
+def _is_looked_up(request: str, evidence: Evidence, tools: Sequence[Tool]) -> bool:
     """Return whether a call of the turn has a value of a request, or no value and is of a tool that it speaks of."""
-    asked, terms = _Source(request), {*extract_question_terms(request)}
+    asked, terms = Source(request), {*extract_question_terms(request)}
     about = {(tool.server, tool.name): {*extract_terms(_describe(tool))} for tool in tools}
     return any(
-        any(map(asked.has_part, _leaves(result.arguments)))
+        any(map(asked.has_part, walk_leaves(result.arguments)))
         if result.arguments
         else not terms.isdisjoint(about.get((result.server, result.tool), ()))
         for result in evidence.ran_or_refused
@@ -623,12 +377,12 @@ def _is_looked_up(request: str, evidence: _Evidence, tools: Sequence[Tool]) -> b
 
 def _look_up(arguments: Mapping[str, Any], names: Sequence[str]) -> bool:
     """Return whether a call uses one of these names."""
-    written = _Source("\n".join(str(value) for value in _leaves(arguments)))
+    written = Source("\n".join(str(value) for value in walk_leaves(arguments)))
     return any(map(written.has, names))
 
 
 def _list_unsupported(
-    tool: Tool, arguments: Mapping[str, Any], known: _Source, question: _Source | None = None
+    tool: Tool, arguments: Mapping[str, Any], known: Source, question: Source | None = None
 ) -> list[str]:
     """Return the arguments with a value that stands nowhere; choices that the schema lists and its defaults do.
 
@@ -645,7 +399,9 @@ def _list_unsupported(
     def stands(name: str, leaf: object) -> bool:
         return _is_listed(leaf, declared.get(name)) or known.has(leaf) or (reads and _is_stand_in(leaf))
 
-    unknown = {name: [leaf for leaf in _leaves(value) if not stands(name, leaf)] for name, value in arguments.items()}
+    unknown = {
+        name: [leaf for leaf in walk_leaves(value) if not stands(name, leaf)] for name, value in arguments.items()
+    }
     return [
         name
         for name, value in arguments.items()
@@ -654,26 +410,24 @@ def _list_unsupported(
     ]
 
 
-def _says_in_fields(value: Any, unknown: Sequence[Any], question: _Source) -> bool:
+def _says_in_fields(value: Any, unknown: Sequence[Any], question: Source) -> bool:
     """Return whether an object says what the question does, half of it in the question's words, and no number else.
 
     The fields of a server ask for words of its own: {"name": "Mia", "type": "person", "facts": ["lives in Graz"]}.
     """
-    leaves = list(_leaves(value))
+    leaves = list(walk_leaves(value))
     has_fields = isinstance(value, Mapping) or (isinstance(value, list) and any(isinstance(v, Mapping) for v in value))
-    is_half_said = sum(map(question.has, leaves)) >= _MIN_SUPPORTED * len(leaves)
+    is_half_said = sum(map(question.has, leaves)) >= MIN_SUPPORTED * len(leaves)
     return has_fields and is_half_said and not any(map(str.isdigit, "".join(map(str, unknown))))
 
 
-def _list_missing(
-    tool: Tool, arguments: Mapping[str, Any], known: _Source, question: _Source | None = None
-) -> list[str]:
+def _list_missing(tool: Tool, arguments: Mapping[str, Any], known: Source, question: Source | None = None) -> list[str]:
     """Return the required arguments of a call with a value that stands nowhere: nobody said what they are."""
     required = required_of(tool.schema)
     return [name for name in _list_unsupported(tool, arguments, known, question) if name in required]
 
 
-def _find_reason(tool: Tool, arguments: Mapping[str, Any], evidence: _Evidence, is_strict: bool = False) -> str:
+def _find_reason(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence, is_strict: bool = False) -> str:
     """Return the key of REASONS why a call does not run and the model answers now; "" if it may run.
 
     Args:
@@ -700,7 +454,7 @@ def _find_reason(tool: Tool, arguments: Mapping[str, Any], evidence: _Evidence, 
     return ""
 
 
-def _is_old(tool: Tool, arguments: Mapping[str, Any], evidence: _Evidence) -> bool:
+def _is_old(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence) -> bool:
     """Return whether a call of an earlier turn is made again although the question does not ask for it.
 
     It speaks of something else, or it names something else of what the tool takes: "And in Lima?" is not about Oslo.
@@ -709,7 +463,7 @@ def _is_old(tool: Tool, arguments: Mapping[str, Any], evidence: _Evidence) -> bo
     made = [result for result in evidence.earlier_calls if (result.server, result.tool) == (tool.server, tool.name)]
     if not any(result.arguments == arguments for result in made) or not _REPEATING.isdisjoint(question.words):
         return False
-    values = [value for value in _leaves(arguments) if isinstance(value, str)]
+    values = [value for value in walk_leaves(arguments) if isinstance(value, str)]
     if any(map(question.has_part, values)):
         return False
     if values and list_names(question.original):
@@ -718,7 +472,7 @@ def _is_old(tool: Tool, arguments: Mapping[str, Any], evidence: _Evidence) -> bo
     return not may_be_unknown_words and {*extract_terms(_describe(tool))}.isdisjoint(extract_terms(question.original))
 
 
-def _is_spoken_of(tool: Tool, arguments: Mapping[str, Any], evidence: _Evidence) -> bool:
+def _is_spoken_of(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence) -> bool:
     """Return whether a question is about what a tool is for: it shares a word, a synonym, a number or a file with it.
 
     So it is if the turn before called the tool, or if the question is in a language that has no synonyms here. "Who
@@ -729,21 +483,21 @@ def _is_spoken_of(tool: Tool, arguments: Mapping[str, Any], evidence: _Evidence)
         return True
     if not set(extract_terms(_describe(tool))).isdisjoint(extract_question_terms(question.original)):
         return True
-    values = [str(value) for value in _leaves(arguments)]
+    values = [str(value) for value in walk_leaves(arguments)]
     places = [value for value in values if " " not in value and not value.isalpha()]  # files, addresses
-    return any(map(question.has, [*places, *_NUMBER.findall(" ".join(values))]))
+    return any(map(question.has, [*places, *NUMBER.findall(" ".join(values))]))
 
 
 def _describe(tool: Tool) -> str:
     return f"{tool.server} {tool.name} {tool.title} {tool.description}"
 
 
-def _is_understood(question: _Source) -> bool:
+def _is_understood(question: Source) -> bool:
     """Return whether a question is in a language of the thesaurus: it has characters or little words of one."""
     return bool(CJK_RUN.search(question.text)) or not question.words.isdisjoint(_ENGLISH_WORDS.split())
 
 
-def _is_made_up(tool: Tool, arguments: Mapping[str, Any], evidence: _Evidence, is_strict: bool) -> bool:
+def _is_made_up(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence, is_strict: bool) -> bool:
     """Return whether the first call of a turn looks up elsewhere what the user has said before, or asks for nothing.
 
     "What is my name?" looked up "John Doe": the user speaks of themselves in a conversation that has gone on, the
@@ -752,7 +506,7 @@ def _is_made_up(tool: Tool, arguments: Mapping[str, Any], evidence: _Evidence, i
     nobody makes up "here" or "now". What may change something is asked about instead.
     """
     required = [name for name in required_of(tool.schema) if name in arguments]
-    values = [value for name in required for value in _leaves(arguments[name])]
+    values = [value for name in required for value in walk_leaves(arguments[name])]
     if not values or may_write(tool):
         return False
     if all(_says_nothing(tool, name, arguments[name], evidence.known) for name in required):
@@ -768,7 +522,7 @@ def _is_made_up(tool: Tool, arguments: Mapping[str, Any], evidence: _Evidence, i
     return not (may_be_translated and _shares_term(tool.name, evidence.question))
 
 
-def _asks_for_nothing(tool: Tool, arguments: Mapping[str, Any], evidence: _Evidence) -> bool:
+def _asks_for_nothing(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence) -> bool:
     """Return whether a question asks for what a tool reads, and names nothing that its first call could read.
 
     "Read the file.", "What is the weather?": every word is one of the tool's, and no part of a value stands anywhere.
@@ -787,30 +541,30 @@ def _asks_for_nothing(tool: Tool, arguments: Mapping[str, Any], evidence: _Evide
         return False
     own = {*extract_terms(" ".join([_describe(tool), *properties_of(tool.schema)]).replace("_", " "))}
     usual = own | {*extract_terms(_READING_VERBS)}
-    words = [{*extract_terms(word)} for word in _WORD.findall(question.text) if len(word) > 2 or not word.isascii()]
+    words = [{*extract_terms(word)} for word in WORD.findall(question.text) if len(word) > 2 or not word.isascii()]
     is_about_tool = not own.isdisjoint(extract_terms(question.original))
     return is_about_tool and not any(terms and terms.isdisjoint(usual) for terms in words)
 
 
-def _is_translated(tool: Tool, of_tool: Sequence[ToolResult], evidence: _Evidence) -> bool:
+def _is_translated(tool: Tool, of_tool: Sequence[ToolResult], evidence: Evidence) -> bool:
     """Return whether the tool takes names in another script than the question has: one that it took stands nowhere."""
     return bool(CJK_RUN.search(evidence.question.text)) and any(
         _list_unsupported(tool, result.arguments, evidence.question) for result in of_tool
     )
 
 
-def _unused(arguments: Mapping[str, Any], evidence: _Evidence) -> Iterator[object]:
+def _unused(arguments: Mapping[str, Any], evidence: Evidence) -> Iterator[object]:
     """Yield the words and numbers of the arguments that no call of the turn has used."""
-    for value in _leaves(arguments):
+    for value in walk_leaves(arguments):
         if isinstance(value, int | float):
             yield from [] if evidence.used.has(value) else [value]
             continue
-        for word in _WORD.findall(_normalize(str(value))):
-            if word not in _stop_words() and not evidence.used.has(word):
+        for word in WORD.findall(normalize(str(value))):
+            if word not in get_stop_words() and not evidence.used.has(word):
                 yield word
 
 
-def _goes_on(tool: Tool, arguments: Mapping[str, Any], evidence: _Evidence) -> bool:
+def _goes_on(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence) -> bool:
     """Return whether a call goes on where one before ended: with the next file of a list, or the next page."""
     required = required_of(tool.schema)
     optional = {name: value for name, value in arguments.items() if name not in required}
@@ -818,40 +572,36 @@ def _goes_on(tool: Tool, arguments: Mapping[str, Any], evidence: _Evidence) -> b
     return any(map(evidence.known.has, names)) or any(True for _ in _unused(optional, evidence))
 
 
-def _names_tool(tool: Tool, question: _Source) -> bool:
+def _names_tool(tool: Tool, question: Source) -> bool:
     """Return whether a question is about a tool itself: it has its name, which is no word."""
-    return not tool.name.isalpha() and _normalize(tool.name) in question.text
+    return not tool.name.isalpha() and normalize(tool.name) in question.text
 
 
-def _asks_for(tool: Tool, question: _Source) -> bool:
+def _asks_for(tool: Tool, question: Source) -> bool:
     """Return whether a question has the first word of a tool's name, or a synonym of it."""
-    return _shares_term(next(iter(_WORD.findall(tool.name.replace("_", " "))), ""), question)
+    return _shares_term(next(iter(WORD.findall(tool.name.replace("_", " "))), ""), question)
 
 
-def _shares_term(name: str, question: _Source) -> bool:
+def _shares_term(name: str, question: Source) -> bool:
     return not {*extract_terms(name.replace("_", " "))}.isdisjoint(extract_terms(question.text))
-
-
-def _is_composed(value: object) -> bool:
-    return len(_WORD.findall(str(value))) >= _MIN_COMPOSED_WORDS
 
 
 def _is_placeholder(value: object) -> bool:
     return isinstance(value, str) and bool(_PLACEHOLDER.fullmatch(value.strip()))
 
 
-def _says_nothing(tool: Tool, name: str, value: object, known: _Source) -> bool:
+def _says_nothing(tool: Tool, name: str, value: object, known: Source) -> bool:
     """Return whether the value of an argument is a placeholder: also "note title" for `title` of `read_note`."""
     if not isinstance(value, str):
         return False
-    words, own, of_tool = ({*_WORD.findall(_normalize(_split_name(text)))} for text in (value, name, tool.name))
+    words, own, of_tool = ({*WORD.findall(normalize(_split_name(text)))} for text in (value, name, tool.name))
     repeats_name = words <= own | of_tool and not words.isdisjoint(own - known.words)
     return _is_placeholder(value) or repeats_name
 
 
 def _is_stand_in(value: object) -> bool:
     """Return whether a value names what is here, now or usual, and nothing in particular."""
-    words = _WORD.findall(_normalize(_split_name(str(value))))
+    words = WORD.findall(normalize(_split_name(str(value))))
     return bool(words) and {*words} <= {*_STAND_INS.split()}
 
 
@@ -868,21 +618,3 @@ def _is_listed(value: object, schema: Any) -> bool:
 
 def _write_value(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
-
-
-def _leaves(value: Any) -> Iterator[Any]:
-    if not isinstance(value, Mapping | list | tuple):
-        yield value
-        return
-    inside: Iterable[Any] = value.values() if isinstance(value, Mapping) else value
-    for item in inside:
-        yield from _leaves(item)
-
-
-def _is_katakana_word(name: str) -> bool:
-    """Return whether a name is a word in katakana that the thesaurus has, as for "note" or "mail"."""
-    return bool(CJK_RUN.fullmatch(name)) and any(term.startswith("=") for term in extract_terms(name))
-
-
-def _stop_words() -> frozenset[str]:
-    return frozenset(STOP_WORDS.split())
