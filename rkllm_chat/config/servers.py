@@ -61,7 +61,8 @@ class ServerConfig:
         cwd: Folder in which the program is started.
         url: URL of a server that runs already.
         headers: HTTP headers that are sent to the server, such as one with a token.
-        allow_insecure: Send headers to another machine also without encryption (http instead of https).
+        allow_insecure: Send headers to another machine also without encryption (http instead of https), or use a Unix
+            socket on which another user listens.
         oauth: How to log in to the server.
         transport: How to reach it, such as "sse". Left out: by the URL or the command.
         timeout_s: Give up a call after this many seconds without an answer or a sign of progress.

@@ -5,10 +5,12 @@ from __future__ import annotations
 import sys
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
-from urllib.parse import quote
+from typing import Any
+from urllib.parse import quote, unquote
 
 import pytest
 
+from rkllm_chat.config.oauth import OAuth
 from rkllm_chat.config.settings import ServerConfig
 from rkllm_chat.config.transports import TRANSPORTS
 from rkllm_chat.core.errors import ConfigError
@@ -73,6 +75,36 @@ def test_a_server_on_a_unix_socket_is_used_as_any_other(tmp_path: Path) -> None:
         with open_server(ServerConfig("one", url=urls["ok"], transport="unix")) as session:
             assert session.call_tool("act", {})["content"] == [{"type": "text", "text": "act is done"}]
     assert {mode: text for mode, text in found.items() if ON_SOCKETS[mode] not in text} == {}
+
+
+@pytest.mark.root
+def test_a_unix_socket_of_another_user_is_refused_unless_that_is_allowed(tmp_path: Path) -> None:
+    async def look(trial: Trial) -> str:
+        return str(trial.toolbox.failures.get(trial.server) or (await trial.act()).text)
+
+    command = [sys.executable, "-S", "-m", "mcp_client.chaos", "ok"]
+    with open_unix_site(command, {"PYTHONPATH": str(TESTS)}, user=65534) as url:
+        configs = [ServerConfig("strict", url=url), ServerConfig("allowed", url=url, allow_insecure=True)]
+        found = try_each(tmp_path, configs, look)
+    assert found["strict"] == (
+        f'Server "strict": at {unquote(url.removeprefix("unix://"))} listens another user, nobody. '
+        "Set allow_insecure = true if you trust that user with what is sent."
+    )
+    assert found["allowed"] == "act is done"
+
+
+@pytest.mark.parametrize("given", [{"headers": {"Authorization": "Bearer secret"}}, {"oauth": OAuth(client_id="a")}])
+def test_what_a_unix_socket_does_not_carry_is_refused(given: dict[str, Any], tmp_path: Path) -> None:
+    async def look(trial: Trial) -> str:
+        return str(trial.failure)
+
+    (key,) = given
+    with open_chaos("ok") as url:
+        found = try_each(tmp_path, [ServerConfig("chaos", url=url, **given)], look)["chaos"]
+    assert found == (
+        f'Server "chaos" has {key}, which a server on a Unix socket does not get. '
+        f"Remove {key}; the rights of the socket decide."
+    )
 
 
 def test_a_unix_socket_where_nothing_listens_is_named(tmp_path: Path) -> None:

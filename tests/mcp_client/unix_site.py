@@ -13,13 +13,30 @@ from pathlib import Path
 
 
 @contextmanager
-def open_unix_site(command: Sequence[str], environment: Mapping[str, str] | None = None) -> Iterator[str]:
-    """Gives the URL; the processes are ended with the block. Its folder has a short name: a path may have 107 bytes."""
+def acting_as(user: int | None) -> Iterator[None]:
+    before = os.geteuid()
+    try:
+        if user is not None:
+            os.seteuid(user)
+        yield
+    finally:
+        os.seteuid(before)
+
+
+@contextmanager
+def open_unix_site(
+    command: Sequence[str], environment: Mapping[str, str] | None = None, user: int | None = None
+) -> Iterator[str]:
+    """Gives the URL; the processes are ended with the block. Its folder has a short name: a path may have 107 bytes.
+
+    Another `user` listens, for root alone; the processes are this one's.
+    """
     variables, started = {**os.environ, **(environment or {})}, list[subprocess.Popen[bytes]]()
     with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as listener:
         path = Path(folder, "server socket")
         listener.bind(str(path))
-        listener.listen()
+        with acting_as(user):
+            listener.listen()
 
         def accept() -> None:
             with suppress(OSError):  # the listener is shut down
