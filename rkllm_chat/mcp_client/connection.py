@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..config.servers import ServerConfig
 from ..config.tool_pins import quarantine_error
-from ..core.errors import ConnectError, ProtocolError, TimeLimitError, ValidationError
+from ..core.errors import ChatError, ConnectError, ProtocolError, TimeLimitError, ValidationError
 from ..core.messages import Tool
 from .advertised_tools import AdvertisedTools
 from .call_log import log_fault
@@ -17,11 +17,12 @@ from .client import Client
 from .error_messages import translate_call_error
 from .handlers import ClientHandlers
 from .lifecycle import ServerLifecycle
+from .lifecycle_state import SessionDoubt
 from .process.denials import Denial
 from .process.start import Sandbox
 from .progress import CallDeadline, OnProgress, ProgressReporter
 from .protocol.cut_result import read_cut_size
-from .protocol.faults import SessionLostError, make_output_error
+from .protocol.faults import INVALID_REQUEST, SessionLostError, make_output_error
 from .protocol.framing import find_surrogate_key
 from .protocol.limits import LIST_TIMEOUT_S
 from .protocol.output_check import NO_STRUCTURED_CONTENT, explain_output_mismatch
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 _URL_ELICITATION_REQUIRED = -32042
 _HEADER_MISMATCH = -32020
+_OTHER_REFUSALS = (401, 403, 429)
+"""Statuses of HTTP that say that it is not the session."""
 Result = TypeVar("Result")
 SendRequest = Callable[[Client], Awaitable[Result]]
 
@@ -59,6 +62,7 @@ class Connection:
         self.config = config
         self.advertised = AdvertisedTools(config)
         self.lifecycle = ServerLifecycle(config, log_file, self.advertised, handlers, source)
+        self._doubt = SessionDoubt()
 
     @property
     def sandbox(self) -> Sandbox | None:
@@ -224,9 +228,14 @@ class Connection:
             return await self._send(send, limit_s)
 
     async def _send(self, send: Callable[[Client], Awaitable[Result]], limit_s: float) -> Result:
+        # now and not at the failure: while a server is down, a right that names a tool alone allows nothing
+        if self._doubt.is_due and self.lifecycle.transport:
+            self._doubt.note_tried()
+            self.lifecycle.transport.note_broken("failed twice in a row")
+            await self.lifecycle.stop_owner()
         client = await self.lifecycle.get_client()
         try:
-            return await send(client)
+            result = await send(client)
         except Exception as error:
             failure = translate_call_error(self.config.name, error, limit_s, self.lifecycle.transport)
             failure = log_fault(failure, self.lifecycle.handlers.secrets)
@@ -237,7 +246,19 @@ class Connection:
                 await self.lifecycle.stop_owner()
             elif isinstance(failure, TimeLimitError):
                 self.lifecycle.check_alive(client)
+            elif self._may_have_lost_session(failure):
+                self._doubt.note_failure()
             raise failure from error
+        self._doubt.note_success()
+        return result
+
+    def _may_have_lost_session(self, failure: ChatError) -> bool:
+        """Tell whether a request may have failed because the server does not know its session any more."""
+        transport = self.lifecycle.transport
+        if not isinstance(failure, ProtocolError) or transport is None or not transport.has_session:
+            return False
+        is_refused = bool(transport.problem) and transport.status >= 400 and transport.status not in _OTHER_REFUSALS
+        return is_refused or failure.details.get("code") == INVALID_REQUEST
 
     def _check_unchanged(self, name: str, expected: Tool | None) -> None:
         """Raise ProtocolError if the tool is quarantined, removed, or differs from `expected`."""

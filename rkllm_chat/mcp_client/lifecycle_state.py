@@ -9,6 +9,8 @@ from .timing import Backoff
 
 _MAX_RESTART_WAIT_S = 5.0
 """A request waits this long for a restart that the backoff delays; it fails if the delay is longer."""
+_MAX_FAILURES = 2
+"""Requests in a row that fail in a session before another one is tried."""
 
 
 class ServerState(str, Enum):
@@ -23,6 +25,33 @@ class ServerState(str, Enum):
 
     def __str__(self) -> str:
         return self.value
+
+
+class SessionDoubt:
+    """Decides when another session is tried: after two failures in a row, and once until a request succeeds.
+
+    Some servers that have lost a session do not say so; they answer each of its requests with an error of their own.
+    """
+
+    def __init__(self) -> None:
+        self._failures, self._has_tried = 0, False
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the next request is to be sent in another session."""
+        return self._failures >= _MAX_FAILURES and not self._has_tried
+
+    def note_tried(self) -> None:
+        """Record that another session is begun."""
+        self._has_tried = True
+
+    def note_success(self) -> None:
+        """Record that a request was answered."""
+        self._failures, self._has_tried = 0, False
+
+    def note_failure(self) -> None:
+        """Record that a request failed as it may in a lost session."""
+        self._failures += 1
 
 
 class LifecycleState:

@@ -51,6 +51,7 @@ from .content import (
 from .handlers import ClientHandlers, ignore
 from .process.denials import Denial
 from .progress import OnProgress
+from .protocol.faults import make_list_error
 from .roots import find_named_folders
 from .skills import check_file, get_skill, resolve_file
 from .stored_content import store_content
@@ -333,6 +334,8 @@ class Toolbox:
         """
         connection = self._get_connection(server)
         if connection.lifecycle.is_open and tool not in (names := [one.name for one in connection.advertised.tools]):
+            if fault := connection.advertised.last_listing.fault:
+                raise make_list_error(server, fault)
             hint = f"It has {', '.join(names)}." if names else "It has no tools."
             raise ToolNotFoundError(f'Server "{server}" has no tool "{tool}".', hint, available=names)
         try:

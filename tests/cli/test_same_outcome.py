@@ -1,4 +1,4 @@
-"""A server that answers oddly gives the same outcome through the chat, `-p`, `call-tool` and `mcp-tool`."""
+"""A server that answers oddly gives the same outcome through `-p`, `call-tool`, `mcp-tool` and the library."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from mcp_client.chaos_http import open_site
 from mcp_client.chaos_lists import LAST_PAGE
 from mcp_client.chaos_sse import open_event_site
 from mcp_client.chaos_websocket import open_exchange
+from rkllm_chat import MCPClient, MCPException, SyncMCPClient
 from shell import Shell
 from stage import PROGRAM, Run, Script, call_text
 
@@ -54,6 +55,7 @@ SITES = {
     "session-gone-410": "act is done",
     "session-gone-400": "act is done",
     "session-gone-error": "act is done",
+    "session-gone-invalid": "act is done",
     "no-GET": "act is done",
     "call-as-text": "act is done",
     "call-null-id": "!the disk is full",
@@ -69,6 +71,18 @@ def run_turn(program: Run, script: Script) -> dict[str, Any]:
     return turn
 
 
+def call_by_library(client: SyncMCPClient, times: int) -> list[tuple[bool, str]]:
+    """Call `act` of the server `chaos` as a program does; return each time whether it worked, and what was said."""
+    outcomes = []
+    for _ in range(times):
+        try:
+            content = client.execute_tool("chaos", "act")
+            outcomes.append((True, f"{content.text} {content.structured_content}"))
+        except MCPException as error:
+            outcomes.append((False, str(error)))
+    return outcomes
+
+
 def call_by_each_command(shell: Shell, program: Run, script: Script) -> dict[str, tuple[bool, str]]:
     """Call `act` of the server `chaos`; return whether it worked, and what was said, by command."""
     printed = run_forked(
@@ -79,12 +93,15 @@ def call_by_each_command(shell: Shell, program: Run, script: Script) -> dict[str
         encoding="utf-8",
     )
     document = shell.run("call-tool", "chaos.act")
+    with MCPClient.sync(shell.folder / "mcp.json", shell.folder / "logs") as client:
+        (library,) = call_by_library(client, 1)
     turn = run_turn(program, script)
     (call,) = turn["result"]["calls"] or [{"status": "failed", "text": ""}]
     notices = " ".join(turn["result"]["notices"])
     return {
         "mcp-tool": (printed.returncode == 0, printed.stdout + printed.stderr),
         "call-tool": (document["ok"], json.dumps(document, ensure_ascii=False).replace("\\", "")),
+        "library": library,
         "-p": (call["status"] == "completed", f"{call['text']} {notices}"),
     }
 
@@ -112,6 +129,29 @@ def test_a_site_that_answers_oddly_gives_the_same_through_every_command(
     with open_site(mode, eras="handshake") as site:
         shell.add("chaos", url=site.url, transport="http", timeout_s=5)
         assert_outcome(call_by_each_command(shell, program, script), SITES[mode])
+
+
+# Mode -> what comes of four calls, where the first session always fails.
+SICK = {"call-500-in-first-session": [False, False, True, True], "call-500": [False, False, False, False]}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", SICK)
+def test_after_two_failures_in_a_row_another_session_is_tried_once(
+    mode: str, shell: Shell, program: Run, script: Script
+) -> None:
+    with open_site(mode, eras="handshake") as site:
+        shell.add("chaos", url=site.url, transport="http", timeout_s=5)
+        with MCPClient.sync(shell.folder / "mcp.json", shell.folder / "logs") as client:
+            assert [is_ok for is_ok, _ in call_by_library(client, 4)] == SICK[mode]
+        assert [request.message.get("method") for request in site.requests].count("initialize") == 2
+    with open_site(mode, eras="handshake") as site:
+        shell.add("chaos", url=site.url, transport="http", timeout_s=5)
+        replies = [call_text("act", text=str(number)) for number in range(4)]
+        asked = ("-p", "act", "--model", script(*replies, "Done."), "--allow", "act", *ALONE)
+        calls = json.loads(program(*asked).stdout)["result"]["calls"]
+        assert [call["status"] == "completed" for call in calls] == SICK[mode]
+        assert [request.message.get("method") for request in site.requests].count("initialize") == 2
 
 
 def test_tools_that_cannot_be_used_are_named_and_the_others_work(shell: Shell, program: Run, script: Script) -> None:

@@ -298,15 +298,21 @@ def once(spoil: Spoil) -> Spoil:
     return spoil_first
 
 
-def refuse_session(status: int) -> Spoil:
+def refuse_session(status: int, code: int) -> Spoil:
     """Says in an error that the session is unknown, as some servers do instead of 404."""
 
     def spoil(handler: Handler, message: Message) -> None:
-        error = {"code": -32000 if status == 400 else -32001, "message": "Bad Request: Unknown Mcp-Session-Id header"}
+        error = {"code": code, "message": "Bad Request: Unknown Mcp-Session-Id header"}
         body = {"jsonrpc": "2.0", "id": message["id"] if status == 200 else None, "error": error}
         handler.give(status, json.dumps(body).encode(), JSON)
 
     return spoil
+
+
+@mode("call-500-in-first-session")
+def fail_in_first_session(handler: Handler, message: Message) -> None:
+    begun = sum(request.message.get("method") == "initialize" for request in handler.server.requests)
+    (handler.answer if begun > 1 else partial(respond(500), handler))(message)
 
 
 def answer_as_text(handler: Handler, message: Message) -> None:
@@ -315,8 +321,9 @@ def answer_as_text(handler: Handler, message: Message) -> None:
 
 HTTP_MODES["session-gone"] = ("call", once(respond(404)))
 HTTP_MODES["session-gone-410"] = ("call", once(respond(410)))
-HTTP_MODES["session-gone-400"] = ("call", once(refuse_session(400)))
-HTTP_MODES["session-gone-error"] = ("call", once(refuse_session(200)))
+HTTP_MODES["session-gone-400"] = ("call", once(refuse_session(400, -32000)))
+HTTP_MODES["session-gone-error"] = ("call", once(refuse_session(200, -32001)))
+HTTP_MODES["session-gone-invalid"] = ("call", once(refuse_session(200, -32600)))
 HTTP_MODES["no-GET"] = ("call", Handler.answer)
 mode("call-as-text")(answer_as_text)
 NULL_ID = b'{"jsonrpc": "2.0", "id": null, "error": {"code": -32603, "message": "the disk is full"}}'

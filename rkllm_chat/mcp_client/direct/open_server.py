@@ -29,6 +29,7 @@ from ..protocol.faults import (
     TOOL_FAULTS,
     explain_list_fault,
     find_tool_fault,
+    make_list_error,
     make_output_error,
 )
 from ..protocol.limits import LIST_TIMEOUT_S, MAX_RESULT_BYTES
@@ -324,8 +325,7 @@ class ServerSession:
                     break
                 raise
             if fault := explain_list_fault(page, key):
-                text = f'Server "{self.server.name}" sent an unusable list: {fault}.'
-                raise ProtocolError(text, server=self.server.name, phase="list", expected="list")
+                raise make_list_error(self.server.name, fault)
             entries += pages.add([entry for entry in page[key] if isinstance(entry, dict)], page.get("nextCursor"))
         if pages.is_cut:
             self.is_list_cut = True

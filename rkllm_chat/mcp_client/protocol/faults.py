@@ -152,6 +152,12 @@ def explain_list_fault(result: object, key: str) -> str:
     return f'"{key}" is {kind}'
 
 
+def make_list_error(server: str, fault: str) -> ProtocolError:
+    """Return the error of a list that is unusable as a whole."""
+    text = f'Server "{server}" sent an unusable list: {fault}.'
+    return ProtocolError(text, server=server, phase="list", expected="list")
+
+
 def _name_type(value: object) -> str:
     names = {type(None): "null", dict: "an object", str: "a string", bool: "a boolean"}
     return names.get(type(value), "a number")

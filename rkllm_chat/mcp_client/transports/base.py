@@ -83,6 +83,11 @@ class Transport(AbstractAsyncContextManager[Driver], ABC):
         """Methods of the requests that were sent."""
         return self._driver.sent_methods if self._is_entered else set()
 
+    @property
+    def has_session(self) -> bool:
+        """Whether the server keeps a session that it may lose while the connection goes on."""
+        return False
+
     def find_denial(self, text: str, arguments: Mapping[str, object], is_error: bool) -> Denial | None:  # noqa: ARG002
         """Return what the sandbox denied the server; None if it was not that, or without a sandbox, as at a URL."""
         return None

@@ -112,6 +112,11 @@ class HttpTransport(Transport):
         self._scope: anyio.CancelScope | None = None
         self._runner: asyncio.Task[None] | None = None
 
+    @property
+    def has_session(self) -> bool:
+        """Whether the server has given the session an id, which with server-sent events is part of an address."""
+        return bool(self._session_id) or self.kind == "sse"
+
     async def _open(self) -> None:
         check_headers(self.server)
         self._addresses = await resolve_url(self.server)
