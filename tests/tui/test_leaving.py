@@ -165,7 +165,8 @@ def test_ctrl_c_is_not_sent_to_servers(open_chat: OpenChat, folder: Path) -> Non
 def test_repeated_ctrl_c_leaves_during_a_stuck_call(open_chat: OpenChat, folder: Path, shelf: SessionDirectory) -> None:
     modes = {"chaos": "hang-call", "two": "ignore-sigterm", "three": "ignore-sigterm"}
     screen = open_chat(f"{write_chaos(folder, **modes)} --allow chaos__act", call_text("chaos__act"))
-    reach("a call", screen, folder)
+    screen.say("go\r", "[MCP: Calling tool 'chaos__act']")
+    wait_until(lambda: is_calling(folder))
     screen.type(CTRL_C * 3)
     started = time.monotonic()
     assert screen.wait_for_end(15) == 0
