@@ -146,6 +146,14 @@ def _visible_signatures(history: Iterable[Message]) -> set[str]:
     return {*(line for message in history for line in message.tool_lines), *described}
 
 
+def count_signatures(chat: Conversation, tools: Sequence[Tool]) -> dict[str, int]:
+    """Return the tokens of each tool's full description in the prompt, by its displayed name."""
+    return {
+        name: count_text_in_prompt(chat, render_tool(name, tool, chat.list_format))
+        for name, tool in shown_names(tools).items()
+    }
+
+
 def count_text_in_prompt(chat: Conversation, text: str) -> int:
     """Return the tokens that a text takes within a prompt."""
     return chat.count_text(text) - chat.count_text("") if text else 0

@@ -88,7 +88,8 @@ class InteractiveFrontend(TerminalFrontend):
         """Return the status line, with a cost estimate while a message is being typed."""
         is_idle = self.screen.keys.stop is None and self.screen.line.question is None
         cost = self._cost_preview.update(self._status_source.app, self.screen.line.buffer.text if is_idle else "")
-        return self.live.dim(self._status_source.format(self._words, width, cost))
+        asks = self.screen.line.question is not None
+        return self.live.dim(self._status_source.format(self._words, width, cost, asks))
 
     async def __aexit__(self, *_: object) -> None:
         self._cost_preview.close()

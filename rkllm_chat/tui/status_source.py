@@ -57,7 +57,8 @@ class StatusSource:
         self._used_tokens = 0
         self._fingerprint: tuple[object, ...] = (0,)
         self._tokens_per_s = 0.0
-        self._written_tokens, self._writing_since = 0, 0.0  # of the reply that is being written
+        # of the reply that is being written, or about which a question waits: its time is not that of the model
+        self._written_tokens, self._writing_since, self._written_at = 0, 0.0, 0.0
         self._read_at = 0.0
         self._npu: int | None = None
         self._celsius: float | None = None
@@ -77,6 +78,7 @@ class StatusSource:
             if not self._written_tokens:
                 self._used_tokens, self._writing_since = count_tokens(self.app.chat), time.monotonic()
             self._written_tokens += 1  # nearly: each has the text of about a token
+            self._written_at = time.monotonic()
         elif isinstance(event, Reading | CallsDetected | TurnEnded):
             self._used_tokens += self._written_tokens
             self._written_tokens = 0
@@ -99,13 +101,14 @@ class StatusSource:
         if chat and self._fingerprint != (fingerprint := make_context_key(chat)):
             self._fingerprint, self._used_tokens = fingerprint, count_tokens(chat) if chat.history else 0
 
-    def format(self, words: Words, width: int, cost: CostEstimate | None) -> str:
+    def format(self, words: Words, width: int, cost: CostEstimate | None, asks: bool = False) -> str:
         """Return the status in at most `width` cells; later parts are dropped first.
 
         Args:
             words: The language.
             width: The width.
             cost: Cost estimate of the input line; it replaces the model and the context.
+            asks: A question waits, so that nothing is shown to go on.
         """
         from rich.cells import cell_len
 
@@ -122,10 +125,11 @@ class StatusSource:
             used_tokens = self._used_tokens + self._written_tokens
             parts["context"], context_short = format_context(used_tokens, backend.context_tokens, is_assumed, words)
         tokens_per_s = self._tokens_per_s
-        if self._written_tokens:
+        if self._written_tokens and not asks:
             parts["activity"] = spin(words("price.total", total=self._written_tokens))
             activity_short = spin(str(self._written_tokens))
-            tokens_per_s = find_rate(self._written_tokens - 1, time.monotonic() - self._writing_since)
+        if self._written_tokens:
+            tokens_per_s = find_rate(self._written_tokens - 1, self._written_at - self._writing_since)
         if tokens_per_s:
             parts["speed"] = words("status.speed", tokens=format_rate(tokens_per_s))
         board = [f"NPU {self._npu}%"] if self._npu is not None else []

@@ -46,6 +46,20 @@ def test_the_model_is_told_why_a_call_was_declined(open_chat: OpenChat, folder: 
 
 
 @pytest.mark.usefixtures("harbour")
+def test_nothing_moves_while_a_question_waits(open_chat: OpenChat) -> None:
+    call = '{"name": "write_log", "arguments": {"text": "x"}}'
+    described = f"You can write it with this call:\n\n```\n{call}\n```\n\nShall I?"
+    screen = open_chat(HARBOUR, described, "So.")
+    screen.type("log x\r")
+    screen.wait_for_end_of_line("stop:")
+    screen.say("and then\r", "next: and then")  # lines above the question are drawn again while they last
+    screen.wait_for_rest(PAUSE_S)
+    shown, limit = screen.lines(), time.monotonic() + 2 * PAUSE_S
+    while screen.read_some(limit):
+        assert screen.lines() == shown
+
+
+@pytest.mark.usefixtures("harbour")
 def test_a_command_is_no_reason(open_chat: OpenChat) -> None:
     screen = open_chat(HARBOUR, call_text("write_log", text="x"), "Sorry.")
     ask(screen, "go")

@@ -319,6 +319,17 @@ def test_a_turn_is_removed_retried_and_copied(open_chat: OpenChat) -> None:
     assert screen.wait_for_end() == 0
 
 
+@pytest.mark.usefixtures("harbour")
+def test_tools_cost_the_same_in_the_list_and_in_the_context(open_chat: OpenChat) -> None:
+    screen = open_chat(HARBOUR, "Well.", size=(120, 40))
+    (listed,) = [line for line in screen.enter("/tools list", "in every prompt") if "in every prompt" in line]
+    rows = [re.split(" {2,}", line)[:2] for line in screen.enter("/context", "next message") if "░" in line]
+    tokens = {name: int(count) for name, count in rows}
+    total = tokens.pop("total")
+    assert f" {sum(tokens[name] for name in tokens if name.startswith('tools of '))} tokens in every" in listed
+    assert sum(tokens.values()) == total
+
+
 def test_the_status_line_counts_the_conversation_after_an_answer_that_was_asked_for_without_it(
     open_chat: OpenChat,
 ) -> None:

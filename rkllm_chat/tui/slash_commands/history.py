@@ -6,13 +6,14 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ...calls.tool_names import shown_names
 from ...chat.app import App
 from ...chat.compaction import compact, find_older_messages, restore_compacted, write_transcript
 from ...chat.context import count_tokens, render_sent_prompt
 from ...chat.event_stream import Emit, emit_all
 from ...chat.instructions_budget import count_instructions, render_prompt_instructions
 from ...chat.prefill import estimate_cost
-from ...chat.tool_selection import count_text_in_prompt, select_catalogue
+from ...chat.tool_selection import count_signatures, count_text_in_prompt, select_catalogue
 from ...chat.turn import Turn
 from ...core.errors import UsageError
 from ...core.events import Copied, Draft, Event, Notice, Page, Table, Usage
@@ -229,7 +230,8 @@ def _measure_parts(app: App) -> list[tuple[str, int]]:
 def _measure_beginning(app: App) -> list[tuple[str, int]]:
     """Return the tokens of the system text and of the tools.
 
-    Tools are listed per server if they are described in full, else as one catalogue.
+    Tools are listed per server if they are described in full, else as one catalogue, by the measure of /tools list; what
+    the prompt says around them is a part of its own.
     """
     words, chat, catalogue = app.words, app.chat, select_catalogue(app.chat)
     prompt_words, system, call_format = chat.prompt_words, chat.settings.system, chat.call_format
@@ -252,17 +254,15 @@ def _measure_beginning(app: App) -> list[tuple[str, int]]:
         listed = replace(
             catalogue, sections=tuple(section for section in catalogue.sections if section not in instructions)
         )
-        return [*parts, (words("context.catalogue"), count(listed) - plain)]
-    tools = app.toolbox.tools
-    for server in dict.fromkeys(tool.server for tool in tools):
-        own = [tool for tool in tools if tool.server == server]
-        parts.append(
-            (
-                words("context.tools", server=server) if server else words("context.own_tools"),
-                count(list_all(own)) - plain,
-            )
-        )
-    return parts
+        costs = {words("context.catalogue"): catalogue.tokens}
+    else:
+        tools, costs = app.toolbox.tools, dict[str, int]()
+        listed, tokens = list_all(tools), count_signatures(chat, tools)
+        for name, tool in shown_names(tools).items():
+            part = words("context.tools", server=tool.server) if tool.server else words("context.own_tools")
+            costs[part] = costs.get(part, 0) + tokens[name]
+    around = count(listed) - plain - sum(costs.values())
+    return [*parts, *costs.items(), *([(words("context.around"), around)] if around > 0 else [])]
 
 
 def describe_cache(usages: Sequence[Usage], words: Words) -> Event:

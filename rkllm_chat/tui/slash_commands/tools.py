@@ -15,14 +15,14 @@ from ...calls.tool_names import find_tools, shown_names, similar_names
 from ...chat.app import App
 from ...chat.event_stream import Emit
 from ...chat.running_calls import PreparedCall, RunningCalls
-from ...chat.tool_selection import compute_tool_budget, count_text_in_prompt, select_catalogue
+from ...chat.tool_selection import compute_tool_budget, count_signatures, count_text_in_prompt, select_catalogue
 from ...config.policy import find_deny_rules
 from ...core.errors import ConfigError, UsageError
 from ...core.events import Notice, Table, ToolFinished, ToolStarted
 from ...core.messages import Tool, ToolCall
 from ...core.private_files import explain_open_error
 from ...prompt.tool_catalogue import render_summary
-from ...prompt.tool_listing import first_line, render_tool
+from ...prompt.tool_listing import first_line
 from ..picker import MARKS, Choice, Picker, SwitchFrontend
 from ..status_line import format_seconds
 from .registry import command, parse_words
@@ -50,10 +50,7 @@ async def show_tools(app: App, argument: str, emit: Emit) -> None:
     if not tools:
         await emit(Notice(app.words("commands.no_tools")))
         return
-    signature_tokens = {
-        name: count_text_in_prompt(app.chat, render_tool(name, tool, app.chat.list_format))
-        for name, tool in tools.items()
-    }
+    signature_tokens = count_signatures(app.chat, app.toolbox.toolbox.tools)
     if not argument and isinstance(app.frontend, SwitchFrontend):
         await _switch_tools(app, app.frontend, tools, signature_tokens, emit)
         return
