@@ -77,12 +77,16 @@ ASKED = [  # in words that stand in no title
     ("zh", "回答太长了", "怎样让回答更短？"),
     ("zh", "不要每次都问我同不同意", "怎样不再每次都询问？"),
     ("zh", "配置文件放在哪里", "配置文件在哪里，怎样改设置？"),
-]
-NEAR = [  # several fit about as well: none is opened
-    ("en", "add my own tool", "How do I write a tool or a server of my own?"),
     ("en", "where is the history stored", "Where are my files, and how do I remove everything?"),
     ("ja", "パスワードを求められる", "サーバーにログインするには"),
     ("zh", "给别的程序当接口用 openai", "怎样开机时作为 API 运行？"),
+    ("en", "why does nothing appear after i press enter", "Nothing happens. What is it doing?"),
+    ("zh", "断网也能运行吗", "不联网能用吗？"),
+]
+NEAR = [  # several fit about as well: none is opened
+    ("en", "add my own tool", "How do I write a tool or a server of my own?"),
+    ("ja", "モデル", "本物のモデルを使うには"),
+    ("zh", "模型", "怎样使用真正的模型？"),
 ]
 
 
