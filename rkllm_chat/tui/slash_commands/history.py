@@ -230,8 +230,8 @@ def _measure_parts(app: App) -> list[tuple[str, int]]:
 def _measure_beginning(app: App) -> list[tuple[str, int]]:
     """Return the tokens of the system text and of the tools.
 
-    Tools are listed per server if they are described in full, else as one catalogue, by the measure of /tools list; what
-    the prompt says around them is a part of its own.
+    Tools are listed per server if they are described in full, else as one catalogue, by the measure of /tools list.
+    What the prompt says around them is a part of its own.
     """
     words, chat, catalogue = app.words, app.chat, select_catalogue(app.chat)
     prompt_words, system, call_format = chat.prompt_words, chat.settings.system, chat.call_format
@@ -257,10 +257,10 @@ def _measure_beginning(app: App) -> list[tuple[str, int]]:
         costs = {words("context.catalogue"): catalogue.tokens}
     else:
         tools, costs = app.toolbox.tools, dict[str, int]()
-        listed, tokens = list_all(tools), count_signatures(chat, tools)
+        listed, signatures = list_all(tools), count_signatures(chat, tools)
         for name, tool in shown_names(tools).items():
             part = words("context.tools", server=tool.server) if tool.server else words("context.own_tools")
-            costs[part] = costs.get(part, 0) + tokens[name]
+            costs[part] = costs.get(part, 0) + signatures[name]
     around = count(listed) - plain - sum(costs.values())
     return [*parts, *costs.items(), *([(words("context.around"), around)] if around > 0 else [])]
 
