@@ -230,6 +230,12 @@ class Evidence:
             )
         ]
 
+    @property
+    def failures(self) -> list[ToolResult]:
+        """The calls that failed, of tools of which no later call has completed."""
+        last = {(result.server, result.tool): result for result in self.results}
+        return [result for result in last.values() if result.status == "failed" and result.server]
+
     @cached_property
     def used(self) -> Source:
         """The values of the calls of this turn."""

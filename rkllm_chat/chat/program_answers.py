@@ -34,29 +34,40 @@ def describe_changes(chat: Conversation, shown: ToolResult | None = None) -> str
 
 
 def _list_changes(chat: Conversation, shown: ToolResult | None) -> Iterator[str]:
-    words = _load_words(chat)
-    tools = {(tool.server, tool.name): tool for tool in chat.toolbox.tools}
     for result in _list_results(chat):
         if result is shown:
             continue
-        tool = tools.get((result.server, result.tool), Tool(result.tool, server=result.server))
-        call = f"{tool.full_name} {summarize_arguments(result.arguments)}".rstrip()
+        tool = _find_tool(chat, result)
         if result.decline_reason == "permission":
-            yield words("chat.not_permitted", call=call, pattern=quote(exact_pattern(tool)))
+            call, pattern = _summarize_call(tool, result), quote(exact_pattern(tool))
+            yield _load_words(chat)("chat.not_permitted", call=call, pattern=pattern)
         elif result.server and may_write(tool) and result.status in ("completed", "failed"):
-            failed = "chat.call_cut" if result.decline_reason == "cut" else "chat.call_failed"
-            key = "chat.called" if result.status == "completed" else failed
-            yield words(key, call=call, text=shorten_line(result.text, _MAX_SAID_LENGTH))
+            yield _describe_call(chat, result)
 
 
-def describe_left_out(chat: Conversation, results: Sequence[ToolResult]) -> str:
-    """Return one line on results that an answer leaves out."""
+def _describe_call(chat: Conversation, result: ToolResult) -> str:
+    failed = "chat.call_cut" if result.decline_reason == "cut" else "chat.call_failed"
+    key, call = (
+        "chat.called" if result.status == "completed" else failed,
+        _summarize_call(_find_tool(chat, result), result),
+    )
+    return _load_words(chat)(key, call=call, text=shorten_line(result.text, _MAX_SAID_LENGTH))
+
+
+def _find_tool(chat: Conversation, result: ToolResult) -> Tool:
     tools = {(tool.server, tool.name): tool for tool in chat.toolbox.tools}
-    words, lines = _load_words(chat), list[str]()
-    for result in results[:_MAX_CALLS]:
-        tool = tools.get((result.server, result.tool), Tool(result.tool, server=result.server))
-        call = f"{tool.full_name} {summarize_arguments(result.arguments)}".rstrip()
-        lines.append(words("chat.called", call=call, text=shorten_line(result.text, _MAX_SAID_LENGTH)))
+    return tools.get((result.server, result.tool), Tool(result.tool, server=result.server))
+
+
+def _summarize_call(tool: Tool, result: ToolResult) -> str:
+    return f"{tool.full_name} {summarize_arguments(result.arguments)}".rstrip()
+
+
+def describe_rest(chat: Conversation, results: Sequence[ToolResult], names: Sequence[str]) -> str:
+    """Return one line on what an answer leaves out: results, and names that nobody has looked up; "" for nothing."""
+    lines = [_describe_call(chat, result) for result in results[:_MAX_CALLS]]
+    if names:
+        lines.append(_load_words(chat)("chat.not_looked_up", names=", ".join(names)))
     return " ".join(lines)
 
 

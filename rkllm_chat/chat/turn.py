@@ -51,7 +51,7 @@ from .program_answers import (
     choose_last_result,
     describe_changes,
     describe_last_result,
-    describe_left_out,
+    describe_rest,
     describe_unmade,
     has_result,
 )
@@ -143,6 +143,10 @@ class Turn:
             outcome = await self._answer(emit)
         elif outcome == "steps":
             await emit(Notice(chat.words("chat.steps", steps=len(self._requests.usages))))
+        if outcome == "answered" and self._answered_by != "result":
+            answer = chat.history[-1].text
+            if rest := describe_rest(chat, self._rules.find_left_out(answer), self._rules.list_unsettled()):
+                await emit(Text(f"\n\n{rest}"))
         await self._requests.trim_history(emit, estimate_question_tokens(chat))
         await emit(TurnEnded(outcome, tuple(self._requests.usages), self._answered_by))
 
@@ -290,8 +294,6 @@ class Turn:
             if unfit:
                 await emit(unfit)
             elif reply.has_text:
-                if left_out := describe_left_out(chat, self._rules.find_left_out(reply.shown_text)):
-                    await emit(Text(f"\n\n{left_out}"))
                 return reply.usage.end_reason
             thought_only = thought_only or reply.has_thought
         if unfit and unfit.reason == "unmade":

@@ -153,9 +153,18 @@ class ValueRules:
         return None if _answers_the_rest(reply, evidence, about) else ReplyDiscarded(reason="unrelated")
 
     def find_left_out(self, reply: str) -> list[ToolResult]:
-        """Return the results that an answer has nothing of, if it tells others."""
-        results, told = self._evidence.results, self._find_told(reply)
-        return [results[index] for index, is_told in told.items() if not is_told] if any(told.values()) else []
+        """Return the results, and the failures beside them, that an answer has nothing of."""
+        evidence, told = self._evidence, self._find_told(reply)
+        if not any(told.values()):
+            return []
+        left_out = [evidence.results[index] for index, is_told in told.items() if not is_told]
+        return left_out + [result for result in evidence.failures if not _holds_result(reply, result.text, evidence)]
+
+    def list_unsettled(self) -> list[str]:
+        """Return the names and files that a question asks about and nobody has looked up; katakana was translated."""
+        if asks_for_change(self._evidence.question.original):
+            return []
+        return [name for name in self.find_left_over() if not name[0].isdigit() and not CJK_RUN.fullmatch(name)]
 
     def _find_told(self, reply: str) -> dict[int, bool]:
         """Return the indices of the results that an answer is to tell, and whether it has something of each.

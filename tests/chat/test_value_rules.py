@@ -632,6 +632,18 @@ def test_a_call_of_a_reply_that_was_cut_is_not_asked_about() -> None:
     assert "write shorter replies" in str(backend_of(chat).prompts[-1])
 
 
+def test_a_half_that_could_not_be_looked_up_is_said_to_be_none() -> None:
+    chat, _ = open_office([NOTE, "It has 98.6.", call_text("read_note", title="x"), "It has 98.6."])
+    text = read(take_turn(chat, "What does the note wifi say, and who is Turin?")).text
+    assert text == "It has 98.6.\n\n[Not looked up: Turin]"
+    nowhere = call_text("find_contact", name="nowhere")
+    for answer, told in (("It has 98.6, and he is ill.", True), ("It has 98.6; there is no such person.", False)):
+        chat, _ = open_office([NOTE, nowhere, nowhere, answer])
+        text = read(take_turn(chat, 'Read the note "wifi"; who is "nowhere"?')).text
+        failed = '\n\n[box__find_contact name="nowhere" failed: There is no such thing.]'
+        assert text == answer + (failed if told else "")
+
+
 def test_what_the_question_names_and_nobody_looked_up_is_looked_up() -> None:
     question, first = 'What do the notes wifi and "Lima" say?', call_text("read_note", title="wifi")
     second, other = call_text("read_note", title="Lima"), call_text("read_note", title="x")
@@ -641,10 +653,11 @@ def test_what_the_question_names_and_nobody_looked_up_is_looked_up() -> None:
         asked = backend_of(chat).prompts[2][-1].text
         assert asked.endswith(" now.") and "read_note" in asked and asked.count(" or ") == 2  # three of nine tools
     chat, toolbox = open_office([first, first, other, "It has 98.6."])
-    assert read(take_turn(chat, question)).text == "It has 98.6." and len(toolbox.called) == 1
+    not_found = "[Not looked up: Lima]"
+    assert read(take_turn(chat, question)).text == f"It has 98.6.\n\n{not_found}" and len(toolbox.called) == 1
     # an engine without a grammar may answer in words once more, which nobody reads to the end
     chat, _ = open_office([first, "The wifi has 98.6.", "I do not know of it. " * 100])
-    assert read(take_turn(chat, question)).text == "The wifi has 98.6."
+    assert read(take_turn(chat, question)).text == f"The wifi has 98.6.\n\n{not_found}"
     assert max(usage.generated_tokens for usage in chat.usages) < 100
     chat, _ = open_office([NOTE, "It has 98.6."])  # a memo is a word, and no name that is left over
     assert read(take_turn(chat, "wifiというメモを読んで。")).text == "It has 98.6."
