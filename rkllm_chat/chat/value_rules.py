@@ -93,7 +93,10 @@ _LANGUAGES = re.compile(
 _MIN_FOREIGN_LETTERS = 8
 _ENGLISH_WORDS = "a and how my of that the this what when where which who why with you your"
 """Words of which an English question has one, and that are rare in other languages."""
-_REPEATING = frozenset(("again", "now", "still", "more", "repeat", "retry", "there", "once"))
+_REPEATING = re.compile(
+    r"\b(?:again|continue|further|go on|more|next|now|once|repeat|retry|still|there)\b"
+    r"|もう|また|再|続|今|次|还|又|继续|现在|接着"
+)
 """Words of a question that asks for what was asked before."""
 _FIRST_PERSON = frozenset(("i", "my", "mine", "myself"))
 
@@ -470,7 +473,7 @@ def _is_old(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence) -> boo
     """
     question = evidence.question
     made = [result for result in evidence.earlier_calls if (result.server, result.tool) == (tool.server, tool.name)]
-    if not any(result.arguments == arguments for result in made) or not _REPEATING.isdisjoint(question.words):
+    if not any(result.arguments == arguments for result in made) or _REPEATING.search(question.text):
         return False
     values = [value for value in walk_leaves(arguments) if isinstance(value, str)]
     if any(map(question.has_part, values)):

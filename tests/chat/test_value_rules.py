@@ -569,6 +569,9 @@ def test_an_answer_that_claims_no_change_stands(question: str, reply: str) -> No
         ("Tell me a joke about the sea.", False),
         ("What does the note wifi say again?", True),
         ("Read it once more.", True),
+        ("Go on.", True),
+        ("もう一度お願いします。", True),
+        ("ありがとうございました。", False),
         ("Read the note.", True),
     ],
 )
