@@ -248,10 +248,16 @@ def welcome_notices(app: App) -> list[Notice]:
         Notice(words("repl.ready", model=model, context=context, servers=listed)),
         *([Notice(words("servers.starting", **count_servers(starting)))] if (starting := app.starting_servers) else []),
         *([Notice(words("repl.declined", **count_servers(declined)), "warning")] if declined else []),
-        *(Notice(words("repl.failed", server=name, error=error), "error") for name, error in failures.items()),
+        *(Notice(_describe_failure(app, name, error), "error") for name, error in failures.items()),
         *([_describe_demonstration(app)] if _is_demonstration(app) else []),
         Notice(words("repl.hint")),
     ]
+
+
+def _describe_failure(app: App, server: str, error: ChatError) -> str:
+    """Say why a server is not there, and what starts it again if anything does."""
+    key = "servers.failed" if server in app.servers.connections else "repl.failed"
+    return app.words(key, server=server, error=error)
 
 
 def _is_demonstration(app: App) -> bool:

@@ -118,7 +118,9 @@ class StatusSource:
         self._read_board()
         backend, connections = app.backend, app.servers.connections.values()
         mode = words(f"modes.{describe_mode(app.settings.policy, app.chat.approval_mode)}")
-        parts = {"mode": mode, "name": sanitize_line(backend.name), "context": ""}
+        failed = len(app.servers.failures.keys() - set(app.starting_servers))
+        shown = words("status.failed", count=failed) if failed else ""
+        parts = {"mode": mode, "failed": shown, "name": sanitize_line(backend.name), "context": ""}
         context_short = activity_short = ""
         if backend.context_tokens:
             is_assumed = isinstance(backend, ContextGuesser) and backend.is_context_assumed
@@ -142,7 +144,7 @@ class StatusSource:
         if cost:
             room = width - cell_len(mode) - len(SEPARATOR)
             line = format_cost(cost, words, room)
-            others = [text for part, text in parts.items() if part not in ("mode", "name", "context")]
+            others = [text for part, text in parts.items() if part not in ("mode", "failed", "name", "context")]
             first = [mode, line] if cell_len(line) <= room else [format_cost(cost, words, width)]
             return join_fitting([*first, *others], width)
         less_important = [(part, "") for part in ("tools", "servers", "board", "name")]

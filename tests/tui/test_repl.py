@@ -125,11 +125,18 @@ def test_a_call_runs_only_when_it_was_approved(answer: str, line: str, open_chat
     assert (harbour / "called").exists() == (answer == "y")
 
 
-def test_the_chat_opens_without_a_server_that_fails(open_chat: OpenChat, folder: Path) -> None:
+@pytest.mark.parametrize("columns", [40, 50, 100])
+def test_the_chat_opens_without_a_server_that_fails_and_shows_what_to_do(
+    columns: int, open_chat: OpenChat, folder: Path
+) -> None:
     write_servers(folder, "mcp_config.toml", {"gone": ["no-such-command"]})
-    screen = open_chat("", "Hello.")
-    screen.wait_for("Server 'gone' is unavailable")
+    screen = open_chat("", "Hello.", size=(columns, 30))
+    told = "[MCP: Server 'gone' failed to start; /mcp restart gone tries again. "
+    screen.wait_until(lambda: told in " ".join(screen.lines()), told)
+    screen.wait_for("ask · 1 failed: /mcp · ")
     screen.enter("hi", "◆ Hello.")
+    assert "ask · 1 failed: /mcp · " in screen.lines()[-1]
+    screen.enter("/mcp restart gone", "no-such-command")
 
 
 @pytest.mark.slow
@@ -178,8 +185,7 @@ def test_a_server_that_fails_after_the_first_prompt_is_reported_with_its_reason(
     screen = open_chat(options, "Hello.", size=(100, 40))
     screen.wait_for("[MCP: Server 'late' is still starting]")
     (folder / "go").unlink()
-    screen.wait_for("[MCP: Server 'late' failed to start: ")
-    screen.wait_for("/mcp restart late tries again]")
+    screen.wait_for("[MCP: Server 'late' failed to start; /mcp restart late tries again. ")
 
 
 @pytest.mark.slow
