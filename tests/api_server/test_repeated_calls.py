@@ -48,31 +48,35 @@ CASES: dict[str, tuple[Sequence[str], Sequence[str], str, list[str]]] = {
     "the same call behind prose": (["Husum"], [f"I look again.\n{HUSUM}", "3 metres."], "3 metres.", []),
     "again in answer mode": (["Husum"], [HUSUM, HUSUM, "3 metres."], "3 metres.", []),
     "always": (["Husum"], [HUSUM] * 3, "Husum: 3 m", []),
-    "the call before, and nothing else since": (["Amrum", "Husum"], [HUSUM, "4 metres."], "4 metres.", []),
+    "the call before, and nothing else since": (["Amrum", "Husum"], [HUSUM, "3 and 4 metres."], "3 and 4 metres.", []),
     "another call": (["Husum"], [AMRUM], "", ['{"harbour":"Amrum"}']),
     "an earlier call, and another one since": (["Husum", "Amrum"], [HUSUM], "", ['{"harbour":"Husum"}']),
     "a first call": ([], [HUSUM], "", ['{"harbour":"Husum"}']),
 }
 
 
-@pytest.mark.parametrize("is_streamed", [False, True])
-@pytest.mark.parametrize("case", CASES)
 def test_a_call_that_was_answered_is_answered_again_and_not_passed_on(
-    case: str, is_streamed: bool, start_api: StartApi, connect: Connect, script: Callable[..., str]
+    start_api: StartApi, connect: Connect, script: Callable[..., str]
 ) -> None:
-    before, replies, text, calls = CASES[case]
-    client = connect(start_api("--model", script(*replies)))
-    made: Any = client.chat.completions.create(model=SCRIPT, messages=talk(*before), tools=TOOLS, stream=is_streamed)
-    if is_streamed:
-        received = read_stream(made)
-    else:
-        message = made.choices[0].message
-        arguments = [call.function.arguments for call in message.tool_calls or ()]
-        received = (message.content or "", arguments, made.choices[0].finish_reason)
-    assert [json.loads(call) for call in received[1]] == [json.loads(call) for call in calls]
-    assert received[2] == ("tool_calls" if calls else "stop")
-    assert received[0].endswith(text) and bool(received[0]) == bool(text)
-    assert not any(word in received[0] for word in ("TOOL_CALL", "arguments", "I look again"))
+    """One server for all: each case uses up its own replies."""
+    client = connect(
+        start_api("--model", script(*(reply for case in CASES.values() for reply in [*case[1], *case[1]])))
+    )
+    for case, (before, _replies, text, calls) in CASES.items():
+        for is_streamed in (False, True):
+            made: Any = client.chat.completions.create(
+                model=SCRIPT, messages=talk(*before), tools=TOOLS, stream=is_streamed
+            )
+            if is_streamed:
+                received = read_stream(made)
+            else:
+                message = made.choices[0].message
+                arguments = [call.function.arguments for call in message.tool_calls or ()]
+                received = (message.content or "", arguments, made.choices[0].finish_reason)
+            assert [json.loads(call) for call in received[1]] == [json.loads(call) for call in calls], case
+            assert received[2] == ("tool_calls" if calls else "stop"), case
+            assert received[0].endswith(text) and bool(received[0]) == bool(text), case
+            assert not any(word in received[0] for word in ("TOOL_CALL", "arguments", "I look again")), case
 
 
 @pytest.mark.parametrize("is_streamed", [False, True])

@@ -26,7 +26,7 @@ from rkllm_chat.cli.doctor.board import Board, format_size, run_check
 from rkllm_chat.cli.doctor.machine import SOCS, is_at_full_speed, match_soc, read_chips
 from rkllm_chat.config.settings import Rkllm, Settings, read_toml
 from rkllm_chat.prompt.chat_templates import TEMPLATES
-from stage import PROGRAM, Run, Screen
+from stage import PROGRAM, Run, Screen, Script
 from vision_models import build_gguf
 
 TREES = Path(__file__).parents[1] / "trees"
@@ -232,12 +232,11 @@ def test_a_laptop_has_no_lines_about_an_npu(ask: Ask) -> None:
     assert report["memory"][1] == "11.3 GB free of 16.5 GB; the model needs about 6.2 MB"
 
 
-def test_this_machine_is_reported_without_errors(program: Run) -> None:
+def test_this_machine_is_reported_without_errors() -> None:
     done = fork_server.run([*PROGRAM, "doctor", "--json"], text=True)
     result = json.loads(done.stdout)["result"]
     assert done.stderr == "" and done.returncode == (result["state"] == "wrong")
     assert {"configuration", "platform", "kernel", "memory"} <= {line["name"] for line in result["lines"]}
-    assert program("doctor").stdout
 
 
 @pytest.mark.slow
@@ -261,8 +260,8 @@ def test_json_is_utf_8_in_every_locale(program: Run, environment: dict[str, str]
 
 def test_no_file_is_written(board: Path, program: Run, tmp_path: Path) -> None:
     before = snapshot(tmp_path)
-    for form in ((), ("--json",), ("--board-report",), ("--fix-script",)):
-        program("doctor", "--root", str(board), "--config", str(board / BOARD_CONFIG), *form)
+    for options in ((), ("--json",), ("--board-report",), ("--fix-script",)):
+        program("doctor", "--root", str(board), "--config", str(board / BOARD_CONFIG), *options)
     assert snapshot(tmp_path) == before
 
 
@@ -319,7 +318,8 @@ def test_the_command_of_each_server_is_searched(board: Path, ask: Ask) -> None:
     }
 
 
-def test_requirements_of_bundled_servers_are_checked(folder: Path, program: Run) -> None:
+def test_requirements_of_bundled_servers_are_checked(folder: Path, program: Run, script: Script) -> None:
+    model = ("--model", script("Hello."))  # else doctor loads the one that ships
     config = """
 [[servers]]
 name = "claude"
@@ -335,7 +335,7 @@ env = { %s = "x" }
 
     def check_servers(path: Path, variable: str, code: int) -> dict[str, str]:
         (folder / "mcp_config.toml").write_text(config % (path, variable), encoding="utf-8")
-        report = parse_report(program("doctor", "--json", code=code).stdout)
+        report = parse_report(program("doctor", "--json", *model, code=code).stdout)
         return {name: f"{line[0]}: {line[1]}" for name, line in report.items() if name.startswith("server")}
 
     without = check_servers(folder / "empty", "OTHER", 1)
@@ -654,9 +654,6 @@ def test_without_llama_cpp_a_gguf_is_wrong_on_this_machine(environment: dict[str
     state, value, _ = parse_report(run_python(hidden, environment, "--json").stdout)["engine"]
     assert state == "wrong" and "llama-cpp-python" in value
     assert "engine" not in ask(Path("/"))
-    assert "engine" not in parse_report(
-        run_python(hidden, environment, "--json", "--root", str(TREES / "laptop")).stdout
-    )
 
 
 def test_an_empty_tree_is_reported_without_a_crash(tmp_path: Path, ask: Ask) -> None:

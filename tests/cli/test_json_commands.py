@@ -116,8 +116,10 @@ def test_a_tool_that_an_entry_leaves_out_is_reported_with_the_file_and_the_key(s
 
 
 def test_a_missing_argument_is_reported_with_the_near_one_that_was_given(shell: Shell) -> None:
-    error = shell.error("call-tool", "board.get_time", "--args", '{"plase": "Tokyo"}')
-    assert_error(error, "ValidationError", '"place" is required, and "plase" is not known', {"path": "place"})
+    shell.add_chaos()
+    error = shell.error("call-tool", "chaos.add", "--args", '{"aa": 1, "b": 2}')
+    assert_error(error, "ValidationError", '"a" is required, and "aa" is not known', {"path": "a"})
+    assert shell.received("tools/call") == []
 
 
 def test_an_unknown_server_is_reported_with_the_known_ones_and_the_searched_files(shell: Shell) -> None:

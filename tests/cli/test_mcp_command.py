@@ -224,24 +224,38 @@ FOREIGN = {
 }
 
 
-@pytest.mark.parametrize("source", FOREIGN)
+@pytest.mark.parametrize("source", ["gemini", "codex", "goose"])  # JSON, TOML, YAML
 def test_the_servers_of_another_program_are_shown_and_added_once(
     source: str, program: Run, environment: dict[str, str]
 ) -> None:
-    name, text = FOREIGN[source]
-    path, own = Path(environment["HOME"], name), Path(environment["HOME"], ".config/rkllm-chat/config.toml")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
+    path, text = write_foreign(source, environment)
+    own = Path(environment["HOME"], ".config/rkllm-chat/config.toml")
     preview = program("mcp", "import", source, "--dry-run").stdout
-    assert "has the MCP server one:" in preview and 'command = "x"' in preview
-    assert "hidden-value" not in preview and not own.exists()
     assert ("without effect here: trust: true" in preview) is (source == "gemini")
+    assert not own.exists()
     assert "Add --yes" in program("mcp", "import", source, code=2).stderr and not own.exists()
     program("mcp", "import", source, "--yes")
     [found] = [server for server in json.loads(program("list-servers").stdout)["result"] if server["name"] == "one"]
     assert (found["command"], found["source"]) == ("x", str(own))
     assert "present  one: x" in program("mcp", "import", source, "--yes", code=1).stdout
     assert path.read_text(encoding="utf-8") == text
+
+
+def write_foreign(source: str, environment: dict[str, str]) -> tuple[Path, str]:
+    """Write the file of another program; return it with its text."""
+    name, text = FOREIGN[source]
+    path = Path(environment["HOME"], name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path, text
+
+
+def test_the_file_of_each_program_is_found(program: Run, environment: dict[str, str]) -> None:
+    for source in FOREIGN:
+        write_foreign(source, environment)
+        preview = program("mcp", "import", source, "--dry-run").stdout
+        assert "has the MCP server one:" in preview and 'command = "x"' in preview, source
+        assert "hidden-value" not in preview
 
 
 def test_what_a_program_says_beside_its_entries_counts_in_an_import(

@@ -21,9 +21,9 @@ from .faults import chaos, count_descriptors, left_behind, read_events
 
 Outcome = str | tuple[type[ChatError], str]
 
-# Mode -> what the call of `act` gives, or the error and a part of its text; for messages see test_odd_messages.py.
+# Mode -> what the call of `act` gives, or the error and a part of its text. For messages see test_odd_messages.py; more
+# ways to fail are tried through a command, in tests/cli/test_json_commands.py.
 PROCESSES: dict[str, Outcome] = {
-    "stdout-banner": "act is done",
     "init-bad-capabilities": (ProtocolError, 'its "capabilities" is not an object'),
     "server-request": "unanswered: 0",
     "stderr-flood": "act is done",
@@ -33,16 +33,10 @@ PROCESSES: dict[str, Outcome] = {
     "list-crowd": "act is done",
     "list-heavy": "act is done",
     "partial-then-die": (ConnectError, "exited with 7"),
-    "exit-at-start": (ConnectError, "last word 5"),
-    "crash-mid-call": (ConnectError, "I am dying"),
     "segv-mid-call": (ConnectError, "SIGSEGV"),
     "close-stdout-but-live": (ConnectError, "closed its standard output"),
-    "hang-on-init": (TimeLimitError, "within 0.5 s"),
-    "list-hang": (TimeLimitError, "within 0.5 s"),
     "message-flood": (TimeLimitError, "within 0.5 s"),
     "sigstop-self": (TimeLimitError, "within 0.5 s"),
-    "init-bad-version": (ProtocolError, "'1999-12-31'"),
-    "deep-json": (ProtocolError, "too deep"),
     "endless-line": (ProtocolError, "(more than 128 MB), limit 64 MB"),
 }
 SITES: dict[str, Outcome] = {
@@ -108,9 +102,7 @@ def limits_for(outcome: Outcome) -> dict[str, Any]:
 )
 def test_a_process_gives_a_result_or_an_error_and_leaves_nothing(mode: str, tmp_path: Path) -> None:
     descriptors = count_descriptors()
-    limits = limits_for(PROCESSES[mode])
-    if mode != "hang-on-init":
-        limits["connect_s"] = 20.0
+    limits = {**limits_for(PROCESSES[mode]), "connect_s": 20.0}
     assert_outcome(chaos(tmp_path, mode, **limits), PROCESSES[mode])
     assert left_behind(tmp_path, "chaos") == []
     assert count_descriptors() == descriptors

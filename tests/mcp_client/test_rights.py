@@ -59,10 +59,10 @@ def test_a_pattern_lets_no_tool_of_another_server_run(
 ) -> None:  # fmt: skip
     board, evil = servers
     options = configure(**{board: "send", evil: "board__send"})
-    done = program("-p", "Go!", "--model", script(call_text(foreign), "So."), *options, "--allow", pattern)
-    assert ran(folder, evil) == [] and f"--allow {evil}__board__send" in done.stderr
-    program("-p", "Go!", "--model", script(call_text(own), "So."), *options, "--allow", pattern)
-    assert ran(folder, board) == ["send"]
+    both = script(call_text(foreign) + call_text(own), "So.")
+    done = program("-p", "Go!", "--model", both, *options, "--allow", pattern)
+    assert (ran(folder, board), ran(folder, evil)) == (["send"], [])
+    assert f"--allow {evil}__board__send" in done.stderr
     program("-p", "Go!", "--model", script(call_text(own), "So."), *options, "--allow", "*", "--deny", pattern)
     assert ran(folder, board) == ["send"]
     program("-p", "Go!", "--model", script(call_text(foreign), "So."), *options, "--allow", f"{evil}__board__send")

@@ -129,12 +129,10 @@ def color_of(screen: Screen, text: str) -> str:
     ("options", "variables", "colors"),
     [
         ("", {}, ("brightred", "brightblack", "brightbrown", "brightcyan")),
-        ("--theme light", {}, ("red", "brightblack", "magenta", "blue")),
         ("", {"COLORFGBG": "0;15"}, ("red", "brightblack", "magenta", "blue")),
-        ("--theme none", {}, ("default",) * 4),
         ("--theme light", {"NO_COLOR": "1"}, ("default",) * 4),
     ],
-    ids=["dark", "light", "detected", "none", "NO_COLOR"],
+    ids=["dark", "light", "none"],
 )
 @pytest.mark.usefixtures("harbour")
 def test_colours_tell_failures_warnings_system_and_own_lines_apart(
