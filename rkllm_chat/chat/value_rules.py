@@ -158,7 +158,7 @@ class ValueRules:
     def find_left_out(self, reply: str) -> list[ToolResult]:
         """Return the results, and the failures beside them, that an answer has nothing of."""
         evidence, told = self._evidence, self._find_told(reply)
-        if not any(told.values()):
+        if not (any(told.values()) or self.find_unrelated(reply)):  # it is about something else
             return []
         left_out = [evidence.results[index] for index, is_told in told.items() if not is_told]
         return left_out + [result for result in evidence.failures if not _holds_result(reply, result.text, evidence)]
@@ -340,7 +340,12 @@ def _holds_result(reply: str, text: str, evidence: Evidence) -> bool:
     is_translated = bool(CJK_RUN.search(reply)) != bool(CJK_RUN.search(text))
     said = Source(reply)
     asked = evidence.question.words | evidence.used.words | get_stop_words()
-    told = [word for word in WORD.findall(normalize(text)) if word not in asked and (len(word) > 2 or word.isdigit())]
+    told = [
+        word
+        for word in WORD.findall(normalize(text))
+        if (len(word) > 2 or word.isdigit())
+        and not (word in asked or (word.isalpha() and evidence.question.has(word)))  # "file" is no news of "files"
+    ]
     numbers = [*filter(str.isdigit, told)]
     if is_translated:
         return not numbers or any(map(said.has, numbers))
@@ -549,7 +554,8 @@ def _asks_for_nothing(tool: Tool, arguments: Mapping[str, Any], evidence: Eviden
         return False
     has_placeholders = all(_says_nothing(tool, name, arguments[name], evidence.known) for name in missing)
     may_be_said = CJK_RUN.search(question.text) or any(evidence.known.has_part(arguments[name]) for name in missing)
-    if may_be_said and not has_placeholders:
+    is_named = CJK_RUN.search(question.text) and re.search("[a-z0-9]{2}", question.text)  # the repository "repo"
+    if is_named or (may_be_said and not has_placeholders):
         return False
     own = {*extract_terms(" ".join([_describe(tool), *properties_of(tool.schema)]).replace("_", " "))}
     usual = own | {*extract_terms(_READING_VERBS)}

@@ -47,6 +47,7 @@ class Office(FakeToolbox):
     }
     ABOUT: Mapping[str, str] = {
         "fetch": "Fetch a page",
+        "list_folder": "Show the files in a folder",
         "read_query": "Execute a SELECT query on the database",
         "create_entities": "Remember entities in the knowledge graph",
     }
@@ -82,6 +83,15 @@ class Office(FakeToolbox):
             )
 
         return answer
+
+
+def answer_with(text: str) -> Any:
+    """A tool that always answers so."""
+
+    async def answer(**_arguments: Any) -> str:
+        return text
+
+    return answer
 
 
 class Asked:
@@ -200,7 +210,7 @@ def test_a_change_with_a_value_from_nowhere_is_asked_about_although_it_is_allowe
     [
         ("Fetch the page.", {"name": "fetch", "url": "path/to/repo"}, "Which url?"),
         ("Read the note.", {"name": "read_note", "title": "note title"}, "Which title?"),
-        ("读一下 the note。", {"name": "read_note", "title": "<title>"}, "请告诉我：title。"),
+        ("读一下笔记。", {"name": "read_note", "title": "<title>"}, "请告诉我：title。"),
         ("Look up a contact.", {"name": "find_contact", "name_": "John Doe"}, "Which name?"),
         ("Please read the note of Ana.", {"name": "read_note", "title": "Plan"}, ""),
         ("What is my name?", {"name": "find_contact", "name_": "John Doe"}, ""),
@@ -635,6 +645,14 @@ def test_a_call_of_a_reply_that_was_cut_is_not_asked_about() -> None:
     assert "write shorter replies" in str(backend_of(chat).prompts[-1])
 
 
+def test_a_word_of_the_question_in_another_ending_tells_nothing_of_a_result() -> None:
+    words = "You can show the file with the command ls, and it should be there."
+    chat, toolbox = open_office([call_text("list_folder", path="docs"), words, words, words])
+    toolbox.functions = {**toolbox.functions, "list_folder": answer_with("file: app.log, file: letter.txt")}
+    text = read(take_turn(chat, "Show me the files in docs.")).text
+    assert text == f'{words}\n\n[Called box__list_folder path="docs": file: app.log, file: letter.txt]'
+
+
 def test_a_half_that_could_not_be_looked_up_is_said_to_be_none() -> None:
     chat, _ = open_office([NOTE, "It has 98.6.", call_text("read_note", title="x"), "It has 98.6."])
     text = read(take_turn(chat, "What does the note wifi say, and who is Turin?")).text
@@ -688,7 +706,8 @@ def test_an_answer_may_be_about_what_the_called_tools_do_not_know(reply: str, is
     replies = [call_text("find_contact", name="Portugal"), reply, "Another answer."]
     chat, _ = open_office(replies, prompt_profile="qwen2.5")
     events = take_turn(chat, "What contact have we in Portugal, and what is its capital?")
-    assert read(events).text == (reply if is_accepted else "Another answer.")
+    result = '[Called box__find_contact name="Portugal": find_contact of Portugal: 98.6]'
+    assert read(events).text == (reply if is_accepted else f"Another answer.\n\n{result}")
 
 
 @pytest.mark.parametrize(
@@ -755,10 +774,13 @@ def test_a_first_call_of_the_wrong_tool_or_a_refusal_is_replaced_by_a_call_with_
     assert not is_made or answer.text == "It is 98.6."
 
 
-def test_a_placeholder_runs_where_the_question_speaks_of_the_tool_as_the_error_says_what_there_is() -> None:
+@pytest.mark.parametrize("question", ["What is in the folder of docs?", "文件夹docs里有什么？"])
+def test_a_placeholder_runs_where_the_question_speaks_of_the_tool_as_the_error_says_what_there_is(
+    question: str,
+) -> None:
     placeholder, docs = call_text("list_folder", path="path/to/nowhere"), call_text("list_folder", path="docs")
-    chat, toolbox = open_office([placeholder, docs, "It has a.txt."], prompt_profile="qwen2.5")
-    assert read(take_turn(chat, "What is in the folder of docs?")).text == "It has a.txt."
+    chat, toolbox = open_office([placeholder, docs, "a.txt在里面。"], prompt_profile="qwen2.5")
+    assert read(take_turn(chat, question)).text == "a.txt在里面。"
     assert [arguments["path"] for _, arguments in toolbox.called] == ["path/to/nowhere", "docs"]
 
 
