@@ -13,7 +13,9 @@ import subprocess
 import sys
 from collections.abc import Callable
 from functools import reduce
+from itertools import takewhile
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
@@ -29,15 +31,18 @@ from rkllm_chat.tui.slash_commands import COMMANDS
 from stage import PROGRAM, Run, Screen
 
 ROOT = Path(__file__).parents[1]
+TINY_TOOLS = ROOT / "models/tiny-tools/tiny-tools.gguf"
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
+FENCE = re.compile(r"^ *```(\w+)\n(.*?)^ *```$", flags=re.MULTILINE | re.DOTALL)
 LINK = r"\]\(([^)\s]+)\)"
 BLOCKS = FENCE.findall(README)
 PAGES = {path.relative_to(ROOT).as_posix(): path for path in sorted((ROOT / "docs").glob("*.md"))}
 PAGES = {"README.md": ROOT / "README.md", **PAGES, "models/README.md": ROOT / "models/README.md"}
 TEXTS = {name: path.read_text(encoding="utf-8") for name, path in PAGES.items()}
-ALL_BLOCKS = [(page, kind, text) for page, content in TEXTS.items() for kind, text in FENCE.findall(content)]
+ALL_BLOCKS = [
+    (page, kind, dedent(text)) for page, content in TEXTS.items() for kind, text in FENCE.findall(content)
+]  # those of a list are indented
 FOREIGN = {"--no-x", "--place", "--expression", "--dangerously-skip-permissions"} | {  # others: of other programs
     "--allow-private-ips",
     "--branch",
@@ -59,8 +64,9 @@ FOREIGN = {"--no-x", "--place", "--expression", "--dangerously-skip-permissions"
 TRANSLATED = {code: ROOT / f"README.{code}.md" for code in list_languages() if code != "en"}
 OTHERS = ("CONTRIBUTING.md", "SECURITY.md", "models/tiny-tools/README.md", "tests/bench/README.md")
 NEEDS = re.compile(
-    r"""(?x) models\ pull|--model\ |npx\ |serve\ openai  # a network, a model, another program, no end
-    |\ (ID|NAME)\b|mcp\ (trust\ notes|import\ \w)|--resume|backend=parrot  # a session, a server, a person, a plugin
+    r"""(?x) models\ pull|npx\ |uvx\ |serve\ openai  # a network, another program, no end
+    |doctor\ .*--model\ |--model\ (?!model\.gguf)  # minutes, another model
+    |\ (ID|NAME)\b|mcp\ (trust\ notes|import\ \w|add\ .*--into)|--resume|backend=parrot  # a session, a server, a person, a plugin
     """
 )
 """Commands that need what a test has not; a shell parses them, and their options exist."""
@@ -77,15 +83,16 @@ def list_commands(kind: str, text: str) -> list[tuple[str, str]]:
     """Return the commands of a block of a shell that can run here, each with the output that is shown."""
     if kind == "console":
         found = re.findall(r"^\$ (.+)\n((?:[^$].*\n)*)", text, re.MULTILINE)
-    else:
-        found = [(line, "") for line in text.splitlines()] if kind in ("sh", "bash") else []
-    ours = re.compile(r"rkllm-chat\b|mcp-tool\b")
+    else:  # in a text, an explanation follows behind blanks
+        lines = [re.sub("  +.*" if kind == "text" else "$^", "", line.strip()) for line in text.splitlines()]
+        found = [(line, "") for line in lines] if kind in ("sh", "bash", "text") else []
+    ours = re.compile(r"([A-Z_]+=\S+ )*(rkllm-chat|mcp-tool) ")
     return [(line, shown) for line, shown in found if ours.match(line) and not NEEDS.search(line)]
 
 
 COMMANDS_OF = {
-    page: [line for kind, text in FENCE.findall(content) for line, _ in list_commands(kind, text)]
-    for page, content in TEXTS.items()
+    page: [line for name, kind, text in ALL_BLOCKS if name == page for line, _ in list_commands(kind, text)]
+    for page in TEXTS
 }
 IN_ENGLISH = [page for page, commands in COMMANDS_OF.items() if commands and "." not in page.removesuffix(".md")]
 
@@ -161,7 +168,8 @@ def test_the_commands_of_a_page_run_in_an_empty_folder_in_their_order(
 ) -> None:
     """`jq -r .A.B` is done here; an output that is not shown is not compared."""
     del environment[TRUST_VARIABLE]
-    for kind, text in FENCE.findall(TEXTS[page]):
+    (folder / "model.gguf").symlink_to(TINY_TOOLS)  # that of the user
+    for kind, text in [(kind, text) for name, kind, text in ALL_BLOCKS if name == page]:
         if kind == "python" and "harbour" in text:
             (folder / "harbour.py").write_text(text, encoding="utf-8")
         if kind == "toml" and "harbour.py" in text:
@@ -186,12 +194,14 @@ def test_the_examples_of_help_run_in_an_empty_folder(environment: dict[str, str]
 
 def check_command(command: str, shown: str, environment: dict[str, str], folder: Path) -> None:
     """Run a command and compare what it prints with what is shown."""
-    words, _, jq = command.partition(" | jq -r .")
-    program, *arguments = shlex.split(words, comments=True)
+    shell_words, _, jq = command.partition(" | jq -r .")
+    words = shlex.split(shell_words, comments=True)
+    variables = dict(word.split("=", 1) for word in takewhile(lambda word: "=" in word, words))
+    program, *arguments = words[len(variables) :]
     arguments = [re.sub("^~", environment["HOME"], word) for word in arguments]
     line = [*PROGRAM, *arguments] if program == "rkllm-chat" else [*PROGRAM[:2], "rkllm_chat.cli.mcp_tool", *arguments]
     given = {"stdin": subprocess.DEVNULL} if "-p" in arguments else {"input": "What is 2 + 2?\n"}
-    done = run(line, env=environment, cwd=folder, encoding="utf-8", timeout=60, **given)
+    done = run(line, env={**environment, **variables}, cwd=folder, encoding="utf-8", timeout=60, **given)
     refused = '"ok": false' in shown
     assert done.returncode == refused, (command, done.stdout + done.stderr)
     output = done.stdout

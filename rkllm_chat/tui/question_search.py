@@ -32,8 +32,8 @@ _MIN_SCORE, _MAX_SECOND = 0.31, 0.96
 """The score that a topic needs to be the answer, and the largest share of it that the second may have.
 
 Chosen with 338 searches and 40 texts that are no questions about the program: the most right answers with at most 4 %
-wrong ones. With one of 10 files left out each, and tested on that: 94 % right, 3 % wrong (0.4 and 0.9: 91 and 1). Of 132
-searches whose words were not looked at: 86 % right, 4 % wrong (74 and 1).
+wrong ones. With one of 10 files left out each, and tested on that: 94 % right, 3 % wrong (0.4 and 0.9: 91 and 1). Of
+132 searches whose words were not looked at: 86 % right, 4 % wrong (74 and 1).
 """
 _MIN_NEAR_SCORE, _MIN_NEAR_SHARE = 0.2, 0.5
 """The score that a topic needs to be named as near, and its smallest share of the best."""
