@@ -105,7 +105,7 @@ def test_what_is_allowed_always_is_one_servers_tool(
     screen.wait_for_prompt()
     screen.say("one\r", "stop:")
     screen.say("a", "Found.")
-    screen.enter("two", "Again.")
+    screen.enter("Go on.", "Again.")
     assert len(ran(folder, "github")) == 2
     screen.say("three\r", "evil wants to run github__search", "stop:")
     screen.type("q")
@@ -173,7 +173,7 @@ def test_what_is_allowed_always_for_a_folders_server_is_not_allowed_for_the_user
     screen.wait_for_prompt()
     screen.say("one\r", "stop:")
     screen.say("a", "Sent.")
-    screen.enter("two", "Again.")
+    screen.enter("Go on.", "Again.")
     screen.enter("/permissions", "./notes__send")
     screen.type("\x04")
     screen.wait_for_end()
