@@ -66,7 +66,7 @@ _CJK_CHANGES = (
     "|复制|取消"
 )
 _CHANGE_REQUEST = re.compile(
-    r"(?:^|[.,;:!?\n]\s*|\b(?:please|and|then|also|to|you|me)\s+)(?:add|append|book|cancel|change|copy|create|delete|edit"
+    r"(?:^|[.,;:!?\n]\s*|\b(?:please|and|then|also|to|you|me)\s+)(?:add(?!\s*\d)|append|book|cancel|change|copy|create|delete|edit"
     r"|insert|make|move|note|put|record|register|remember|remove|rename|save|schedule|send|set|store|update|write)\b"
     rf"|(?:{_CJK_CHANGES})(?!了|し(?:まし)?た|され)|(?:書い|書き込ん|作っ|消し|送っ|変え|覚え|入れ)て|记住|记下|写到|写进|加到",
     re.IGNORECASE,
@@ -81,8 +81,8 @@ _CHANGE_CLAIM = re.compile(
     re.IGNORECASE,
 )
 """An answer that says that a change was made."""
-_MAX_CLAIM_LENGTH = 400
-"""Characters of a reply from which on it is what was asked for, and not only said to have been made: a poem."""
+_CONTENT = re.compile(r":\s+\S|：|\S\s*\n\s*\S|```")
+"""What a reply has that is itself what was asked for: "I have made a list: ...", a poem."""
 _NEGATION = re.compile(
     r"\b(?:not?|never|cannot|unable|without)\b|n['’]t\b|ません|ない|未|没|無法|无法|不能", re.IGNORECASE
 )
@@ -215,9 +215,12 @@ def asks_for_change(question: str) -> bool:
     return bool(_CHANGE_REQUEST.search(question))
 
 
-def claims_change(reply: str) -> bool:
-    """Return whether a short reply says that something was changed."""
-    if len(reply) > _MAX_CLAIM_LENGTH:
+def claims_change(reply: str, question: str) -> bool:
+    """Return whether a reply says that something was changed.
+
+    It is not said of what the reply itself brings, unless the question names a file that it should be in.
+    """
+    if _CONTENT.search(reply) and not any(form.search(question) for form in _FORMS_OF_PLACES.values()):
         return False
     sentences = (match[0] for match in _SENTENCE.finditer(reply))
     return any(_CHANGE_CLAIM.search(sentence) and not _NEGATION.search(sentence) for sentence in sentences)

@@ -55,8 +55,8 @@ def list_asked_calls(
     question, request = _find_question(chat), rules.find_open_request()
     is_first = not any(message.role == "tool" for message in chat.history[find_last_turn(chat.history) :])
     meant, is_named = list[Tool](), False
-    if rules.find_unmade(reply):
-        meant = _find_changing_tools(chat, question)
+    if rules.find_unmade(reply) and (changing := _find_changing_tools(chat, question)):
+        yield AskedCall(changing, by_question=is_first)
     elif is_first and rejected is None:
         meant, is_named = _find_meant_tools(chat, reply)
     elif is_first and rejected:

@@ -190,7 +190,8 @@ class ValueRules:
         chat, evidence = self._chat, self._evidence
         if not (self._are_on and chat.toolbox.tools) or chat.answers_json:
             return None
-        if not (asks_for_change(evidence.question.original) and claims_change(reply)):
+        question = evidence.question.original
+        if not (asks_for_change(question) and claims_change(reply, question)):
             return None
         reading = {(tool.server, tool.name) for tool in chat.toolbox.tools if not may_write(tool)}
         made = [result for result in evidence.results if result.status == "completed"]

@@ -563,7 +563,9 @@ def test_an_answer_that_a_change_was_made_which_nothing_has_made_does_not_stand(
         ("When was the report written?", "It was written in 2021."),
         ("Write a line about the sea.", "The sea is deep and blue."),
         ("Save it in ren.txt.", "I have not saved anything. Which text do you mean?"),
-        ("Write a story.", "I have written this. " + "Once upon a time there was a pier by the sea. " * 9),
+        ("Write a story.", "I have written a story.\n\nOnce upon a time there was a pier by the sea."),
+        ("Make a list of three fruits.", "I have created a list of three fruits: apple, pear, plum."),
+        ("Add 3 and 4.", "I have added them, which gives 7."),
     ],
 )
 def test_an_answer_that_claims_no_change_stands(question: str, reply: str) -> None:
