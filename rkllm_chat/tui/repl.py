@@ -27,17 +27,19 @@ from ..chat.model_loading import make_loading_event
 from ..chat.server_approval import ServerApproval, list_config_notices
 from ..chat.server_events import ServerWait, count_servers
 from ..chat.sessions import iter_turns_to_resume
-from ..config.servers import BOARD_SERVER
+from ..config.servers import BOARD_SERVER, is_board
 from ..config.settings import Settings
 from ..config.settings_source import SettingsSource
 from ..core import i18n as language
 from ..core.errors import ChatError
 from ..core.events import Draft, Event, Leave, Notice, TurnEnded
 from ..core.i18n import Words
+from ..core.messages import Tool
 from ..core.private_files import explain_open_error, make_folder, open_private
 from ..core.redact import Redactor
 from ..core.sanitize import shorten_line
 from ..core.version import __version__
+from ..core.working_folder import find_working_folder
 from ..prompt.tool_listing import first_line
 from ..storage.session_files import SessionDirectory
 from . import slash_commands as commands
@@ -56,7 +58,7 @@ _PICK_SESSION = "pick"
 _EXAMPLES = {
     **dict.fromkeys(("get_time", "get_current_time"), "example_time"),
     **dict.fromkeys(("list_files", "list_directory"), "example_files"),
-    **dict.fromkeys(("search", "web_search", "brave_web_search"), "example_search"),
+    **dict.fromkeys(("web_search", "brave_web_search"), "example_search"),
 }
 """Names of tools that usual servers have -> the example to show."""
 _MAX_EXAMPLE = 60
@@ -272,13 +274,26 @@ def _find_example(app: App) -> str:
     if app.calls_no_tools:
         return app.words("repl.example_plain")
     servers, tools = {*app.starting_servers}, list(app.toolbox.tools)
-    for name in [tool.name for tool in tools] + (["get_time"] if BOARD_SERVER.name in servers else []):
-        if (key := _EXAMPLES.get(name)) is not None:
-            return app.words(f"repl.{key}")
+    if example := next(filter(None, (_name_example(app, tool) for tool in tools)), ""):
+        return example
+    if BOARD_SERVER.name in servers:
+        return app.words("repl.example_time")
     readers = [tool for tool in tools if tool.server and tool.read_only and not required_of(tool.schema)]
     if readers:
         return shorten_line(first_line(readers[0].description) or readers[0].name, _MAX_EXAMPLE)
     return app.words("repl.example_tools" if tools or servers else "repl.example_plain")
+
+
+def _name_example(app: App, tool: Tool) -> str:
+    """Return the question for a tool that usual servers have; "" for another one, and for files of an unknown folder."""
+    key = _EXAMPLES.get(tool.name, "") if tool.server else ""
+    if key != "example_files":
+        return app.words(f"repl.{key}") if key else ""
+    folders = app.servers.find_folders().get(tool.server, ())
+    if is_board(app.servers.connections[tool.server].config) or find_working_folder() in folders:
+        return app.words("repl.example_files")
+    question = app.words("repl.example_files_of", folder=folders[0]) if folders else ""
+    return question if len(question) <= _MAX_EXAMPLE else ""
 
 
 def _describe_demonstration(app: App) -> Notice:

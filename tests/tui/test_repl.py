@@ -47,6 +47,17 @@ def test_an_example_that_fits_the_servers_stands_in_the_empty_line_until_the_fir
 
 
 @pytest.mark.model
+@pytest.mark.parametrize(("root", "example"), [("", "Returns the list of dir"), (".", "Which files are in this folder?")])
+def test_the_example_asks_about_files_only_where_their_folder_is_known(
+    root: str, example: str, open_chat: OpenChat, folder: Path, shipped_model: Path
+) -> None:
+    (folder / "real.gguf").write_bytes(shipped_model.read_bytes())
+    command = [sys.executable, "-m", "many_tools.server", "filesystem", *filter(None, [root])]
+    screen = open_chat(f"--model real.gguf {write_servers(folder, 'files.toml', {'files': command})}")
+    screen.wait_for(f"> {example}")
+
+
+@pytest.mark.model
 @pytest.mark.parametrize(("name", "is_told"), [("SmolLM2-135M.gguf", True), ("SmolLM2-1.7B.gguf", False)])
 def test_a_model_that_was_seen_to_call_no_tool_says_so(
     name: str, is_told: bool, open_chat: OpenChat, folder: Path, shipped_model: Path
