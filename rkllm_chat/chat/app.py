@@ -134,6 +134,7 @@ class App:
             get_instructions=self.get_instructions,
             get_folders=lambda: self.servers.find_folders(),
             offer_access=self.sandbox_access.offer,
+            find_resource_server=lambda uri: self.servers.find_resource_server(uri),
             skills=skills,
             # the prompt of a script must not depend on earlier sessions
             tool_usage=ToolUsage(state / "served.json") if frontend else ToolUsage(),

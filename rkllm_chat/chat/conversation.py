@@ -82,6 +82,11 @@ class Compaction:
     last_question: Message
 
 
+async def _find_no_server(_uri: str) -> str | None:
+    """Know of no server; there may be none."""
+    return None
+
+
 async def _offer_nothing() -> frozenset[str]:
     """Offer nothing; there may be nobody to ask."""
     return frozenset()
@@ -111,6 +116,7 @@ class Conversation:
         get_folders: Returns the folders that servers work in, by server name.
         offer_access: Callback after the calls of a reply; offers what sandboxes have denied, and returns the servers
             that may do more now.
+        find_resource_server: Returns the server that has a resource; "" if none has it, None if that is not known.
         skills: The skills whose names the prompt lists.
         last_handle_number: Number of the newest truncated result.
         is_served: A client of the API has the conversation: no turns are dropped, and an empty reply may be its end.
@@ -142,6 +148,7 @@ class Conversation:
     get_instructions: Callable[[], Mapping[str, str]] = dict[str, str]
     get_folders: Callable[[], Mapping[str, tuple[str, ...]]] = dict[str, tuple[str, ...]]
     offer_access: Callable[[], Awaitable[frozenset[str]]] = _offer_nothing
+    find_resource_server: Callable[[str], Awaitable[str | None]] = _find_no_server
     skills: SkillLibrary | None = None
     last_handle_number: int = 0
     is_served: bool = False

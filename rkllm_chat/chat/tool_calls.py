@@ -35,7 +35,7 @@ from ..core.events import (
 )
 from ..core.i18n import Words
 from ..core.messages import DeclineReason, Message, Status, Tool, ToolCall, ToolResult
-from ..core.protocols import CallPosition, Decline, RunEdited
+from ..core.protocols import CallPosition, Consent, Decline, RunEdited
 from ..prompt.budget import find_last_turn
 from .builtin_tools import BUILTIN_TOOLS, find_last_handle_number
 from .context import compute_result_budget, make_call_toolbox
@@ -45,7 +45,8 @@ from .result_budget import ResultBudget
 from .running_calls import PreparedCall, RunningCalls
 from .value_rules import ValueRules, drop_placeholders, may_write
 
-_Verdict = Literal["run", "refused", "spent", "declined", "unpermitted", "repeated", "stopped"]
+_Absent = Literal["absent"]
+_Verdict = Literal["run", "refused", "spent", "declined", "unpermitted", "repeated", "stopped", "absent"]
 _REASONS: dict[str, DeclineReason] = {
     "declined": "user",
     "declined_because": "because",
@@ -57,6 +58,7 @@ _REASONS: dict[str, DeclineReason] = {
     "missing": "missing",
     "unpermitted": "permission",
     "unsupported": "unsupported",
+    "absent": "absent",
 }
 """Key of the sentence that tells the model of a call that was not run -> why it was declined."""
 
@@ -391,7 +393,7 @@ class ReplyCalls:
             case Decline(reason):
                 return self._refuse(call, run.tool, "declined_because", reason=reason)
             case _:
-                return self._refuse(call, run.tool, verdict)
+                return self._refuse(call, run.tool, verdict, uri=call.arguments.get("uri"))
 
     def _prepare(
         self, found: CallFound | CallUnreadable, tools: Sequence[Tool], was_truncated: bool
@@ -424,15 +426,13 @@ class ReplyCalls:
             return decision
         if not self._chat.can_ask:
             return "unpermitted" if decision == "ask" else "repeated"
-        self._is_asking = True
-        answer = await self._chat.approve(tool, run.call.arguments, position)
-        self._is_asking = False
+        answer = await self._ask_user(run, position)
         match answer:
             case "session":
                 self._chat.allow_in_session(tool)
             case "always":
                 self._chat.allow_always(tool)
-            case Decline() | RunEdited():
+            case Decline() | RunEdited() | "absent":
                 return answer
             case "stop":
                 self.is_stopped = True
@@ -440,6 +440,29 @@ class ReplyCalls:
             case "no":
                 return "declined"
         return "run"
+
+    async def _ask_user(self, run: PreparedCall, position: CallPosition) -> Consent | Decline | RunEdited | _Absent:
+        """Ask the user about a call, unless it reads a resource that no server has."""
+        tool, server = run.tool, await self._find_resource_server(run)
+        if server == "":
+            return "absent"
+        self._is_asking = True
+        shown = replace(tool, server=server) if server else tool
+        answer = await self._chat.approve(shown, run.call.arguments, position)
+        self._is_asking = False
+        return answer
+
+    async def _find_resource_server(self, run: PreparedCall) -> str | None:
+        """Return the server whose resource a call reads; "" if none has it, None for another call.
+
+        A resource that a result has named need not be listed.
+        """
+        uri = str(run.call.arguments.get("uri"))
+        if run.tool.server or run.tool.name != "read_resource":
+            return None
+        server = await self._chat.find_resource_server(uri)
+        is_named = ":" in uri and any(uri in message.text for message in self._chat.history if message.role == "tool")
+        return server or (None if is_named else server)
 
     def _decide(self, tool: Tool) -> Decision:
         """Return what the policy and the mode of the session say about a call."""

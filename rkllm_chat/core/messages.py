@@ -16,11 +16,23 @@ Role = Literal["system", "user", "assistant", "tool"]
 ReplyKind = Literal["", "forced", "discarded"]
 Status = Literal["completed", "failed", "declined", "stopped"]
 DeclineReason = Literal[
-    "", "user", "because", "rule", "limit", "repeated", "withheld", "missing", "permission", "unsupported", "cut"
+    "",
+    "user",
+    "because",
+    "rule",
+    "limit",
+    "repeated",
+    "withheld",
+    "missing",
+    "permission",
+    "unsupported",
+    "cut",
+    "absent",
 ]
 """Why a call was declined: by the user, by the user for a reason that the model is told, by a rule of the policy, its
 limit of calls, or since it was made before in the turn, its tool is not accepted yet, its values stand nowhere, it
-needs a permission and nobody can be asked, a value rule forbids it beside other calls, or its reply was cut off."""
+needs a permission and nobody can be asked, a value rule forbids it beside other calls, its reply was cut off,
+or no server has the resource."""
 MediaKind = Literal["image", "audio", "file"]
 """What a medium is to a model; a "file" is other binary data of a tool, which no model reads and the user can save."""
 

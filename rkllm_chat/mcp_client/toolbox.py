@@ -389,6 +389,20 @@ class Toolbox:
             raise ProtocolError("No open server has resources.")
         raise ProtocolError(f'No open server has the resource "{uri}".', f"Asked: {', '.join(asked)}.", asked=asked)
 
+    async def find_resource_server(self, uri: str) -> str | None:
+        """Return the first server that lists a resource, or a template whose beginning the URI has; "" for none.
+
+        None if that is not known, because no server says what it has.
+        """
+        try:
+            listed = [(server, str(one.uri)) for server, one in await self.list_resources()]
+            templates = [(server, one.uri_template) for server, one in await self.list_templates()]
+        except ChatError:
+            return None
+        having = [server for server, known in listed if known == uri]
+        having += [server for server, template in templates if uri.startswith(template.partition("{")[0])]
+        return having[0] if having else ""
+
     async def read_attachment(self, uri: str, server: str | None = None) -> Attachment:
         """Return a resource as a model reads it. Raises ChatError."""
         resource = await self.read_resource(uri, server)

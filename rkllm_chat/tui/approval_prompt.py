@@ -66,7 +66,8 @@ def describe_call(
     folder = folder or Path(find_working_folder())
     server = escape_line_visibly(tool.server)
     change = None if tool.read_only else find_change(tool.name, arguments, folder)
-    lines = [CallLine(words("question.call", tool=escape_line_visibly(tool.name), server=server))]
+    key = "question.call" if server else "question.own_call"
+    lines = [CallLine(words(key, tool=escape_line_visibly(tool.name), server=server))]
     summaries: list[CallLine] = []
     for name, value in arguments.items():
         shown = escape_line_visibly(name)

@@ -149,7 +149,8 @@ def describe_event(event: Event, words: Words, names_server: bool = False) -> st
             line = words("terminal.fetched", uri=result.arguments.get("uri", ""))
         case ToolFinished(result):
             kind = f"{result.status}_{result.decline_reason}" if result.decline_reason else result.status
-            line = words(f"terminal.{kind}", tool=_name_tool(result, names_server), text=result.text)
+            uri = result.arguments.get("uri", "")
+            line = words(f"terminal.{kind}", tool=_name_tool(result, names_server), text=result.text, uri=uri)
         case Notice(text):
             line = text
         case CallDescribed(call):

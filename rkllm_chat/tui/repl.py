@@ -285,7 +285,7 @@ def _find_example(app: App) -> str:
 
 
 def _name_example(app: App, tool: Tool) -> str:
-    """Return the question for a tool that usual servers have; "" for another one, and for files of an unknown folder."""
+    """Return the question for a tool that usual servers have; "" for another, and for files of an unknown folder."""
     key = _EXAMPLES.get(tool.name, "") if tool.server else ""
     if key != "example_files":
         return app.words(f"repl.{key}") if key else ""

@@ -60,6 +60,22 @@ def test_nothing_moves_while_a_question_waits(open_chat: OpenChat) -> None:
 
 
 @pytest.mark.usefixtures("harbour")
+def test_a_question_about_a_resource_names_its_server_and_is_not_asked_without_one(open_chat: OpenChat) -> None:
+    uris = ("harbour://nowhere", "harbour://log", "harbour://berth/7")
+    calls = [call_text("read_resource", uri=uri) for uri in uris]
+    screen = open_chat(HARBOUR, *calls, call_text("list_resources"), "Read.", size=(100, 60))
+    screen.type(f"read {' and '.join(uris)}\r")
+    for uri in uris[1:]:
+        screen.wait_until(lambda: screen.lines()[-2].endswith("stop:"), "a question")
+        assert "[MCP: Not read, as no server has this resource: harbour://nowhere]" in screen.lines()
+        lines = screen.lines()
+        assert lines[lines.index(f'  uri = "{uri}"') - 1] == "harbour wants to run read_resource"
+        screen.wait_for_rest(PAUSE_S)
+        screen.say("y", f"[MCP: Fetched resource: {uri}]")
+    screen.say("", "The model wants to run list_resources")
+
+
+@pytest.mark.usefixtures("harbour")
 def test_a_command_is_no_reason(open_chat: OpenChat) -> None:
     screen = open_chat(HARBOUR, call_text("write_log", text="x"), "Sorry.")
     ask(screen, "go")

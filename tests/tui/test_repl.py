@@ -47,7 +47,9 @@ def test_an_example_that_fits_the_servers_stands_in_the_empty_line_until_the_fir
 
 
 @pytest.mark.model
-@pytest.mark.parametrize(("root", "example"), [("", "Returns the list of dir"), (".", "Which files are in this folder?")])
+@pytest.mark.parametrize(
+    ("root", "example"), [("", "Returns the list of dir"), (".", "Which files are in this folder?")]
+)
 def test_the_example_asks_about_files_only_where_their_folder_is_known(
     root: str, example: str, open_chat: OpenChat, folder: Path, shipped_model: Path
 ) -> None:
