@@ -4,7 +4,7 @@ Servers such as `server-filesystem` replace the folders of their arguments by th
 The start folder is announced to a server on this machine that names no folder, because the user has started the
 program there; but not a folder with much other content, such as the home folder.
 
-One-shot commands import this module before they start a server, so it imports only os.
+One-shot commands import this module before they start a server, so it imports little more than os.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import os
 from collections.abc import Iterable
 
 from ..config.servers import ServerConfig
+from ..core.working_folder import find_working_folder
 
 BROAD_FOLDERS = ("/", "/home", "/root", "/tmp", "/var", "/var/tmp", "/etc", "/opt", "/mnt", "/media", "/srv", "/snap")
 """Folders with much other content, apart from the home folder and those above it."""
@@ -27,7 +28,7 @@ def find_roots(server: ServerConfig, start_folder: str | None = None) -> tuple[s
     """
     if server.roots is not None or not server.command:
         return find_named_folders(server)
-    start = os.path.abspath(start_folder or ".")
+    start = _make_absolute(start_folder or "")
     return find_named_folders(server) or (() if is_broad(start) else (start,))
 
 
@@ -37,15 +38,20 @@ def find_named_folders(server: ServerConfig) -> tuple[str, ...]:
         return configured_roots(server)
     if not server.command:
         return ()
-    base = os.path.abspath(os.path.expanduser(server.cwd))
+    base = _make_absolute(os.path.expanduser(server.cwd))
     named = (os.path.normpath(os.path.join(base, argument)) for argument in server.args)
     return tuple(path for path in named if os.path.isdir(path))
 
 
 def configured_roots(server: ServerConfig) -> tuple[str, ...]:
     """Return the folders of the setting `roots`; relative ones belong to the folder of the configuration file."""
-    base = os.path.abspath(os.path.dirname(server.source))
+    base = _make_absolute(os.path.dirname(server.source))
     return tuple(os.path.normpath(os.path.join(base, os.path.expanduser(root))) for root in server.roots or ())
+
+
+def _make_absolute(path: str) -> str:
+    """Return an absolute path; `os.path.abspath` fails once the working folder is removed."""
+    return os.path.normpath(os.path.join(find_working_folder(), path))
 
 
 def is_broad(path: str, home: str = "") -> bool:
