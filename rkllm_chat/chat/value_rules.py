@@ -98,6 +98,7 @@ _REPEATING = re.compile(
     r"|もう|また|再|続|今|次|还|又|继续|现在|接着"
 )
 """Words of a question that asks for what was asked before."""
+_COURTESIES = "bye cool good great hello hi nice ok okay perfect thank thanks"
 _FIRST_PERSON = frozenset(("i", "my", "mine", "myself"))
 
 
@@ -486,8 +487,8 @@ def _is_old(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence) -> boo
         return False
     if values and list_names(question.original):
         return True
-    may_be_unknown_words = not _is_understood(question) and len(question.words) > 2
-    return not may_be_unknown_words and {*extract_terms(_describe(tool))}.isdisjoint(extract_terms(question.original))
+    is_known = _is_understood(question) or not question.words.isdisjoint(_COURTESIES.split())
+    return is_known and {*extract_terms(_describe(tool))}.isdisjoint(extract_terms(question.original))
 
 
 def _is_spoken_of(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence) -> bool:
