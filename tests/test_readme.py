@@ -66,7 +66,8 @@ OTHERS = ("CONTRIBUTING.md", "SECURITY.md", "models/tiny-tools/README.md", "test
 NEEDS = re.compile(
     r"""(?x) models\ pull|npx\ |uvx\ |serve\ openai  # a network, another program, no end
     |doctor\ .*--model\ |--model\ (?!model\.gguf)  # minutes, another model
-    |\ (ID|NAME)\b|mcp\ (trust\ notes|import\ \w|add\ .*--into)|--resume|backend=parrot  # a session, a server, a person, a plugin
+    |\ (ID|NAME)\b|mcp\ (trust\ notes|import\ \w|add\ .*--into)  # a session, a server, a person
+    |--resume|backend=parrot  # a person, a plugin
     """
 )
 """Commands that need what a test has not; a shell parses them, and their options exist."""

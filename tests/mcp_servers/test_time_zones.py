@@ -32,6 +32,21 @@ from rkllm_chat.mcp_servers.board.time_zones import (
         ("Manchester", "Europe/London"),
         ("Taipeh", "Asia/Taipei"),
         ("里昂", "Europe/Paris"),
+        ("Genf", "Europe/Zurich"),
+        ("Göteborg", "Europe/Stockholm"),
+        ("Den Haag", "Europe/Amsterdam"),
+        ("Firenze", "Europe/Rome"),
+        ("Nürnberg", "Europe/Berlin"),
+        ("NYC", "America/New_York"),
+        ("서울", "Asia/Seoul"),
+        ("Germany", "Europe/Berlin"),
+        ("UK", "Europe/London"),
+        ("PST", "America/Los_Angeles"),
+        ("JST", "Asia/Tokyo"),
+        ("Paris, France", "Europe/Paris"),
+        ("tokyo japan", "Asia/Tokyo"),
+        ("Austin, Texas", "America/Chicago"),
+        ("Sydney, Australia", "Australia/Sydney"),
     ],
 )
 def test_a_place_has_its_zone(place: str, zone: str) -> None:
@@ -53,7 +68,7 @@ def test_a_question_without_a_place_is_about_the_zone_of_the_machine(
     assert find_local_zone("", tmp_path) is None
 
 
-@pytest.mark.parametrize("place", ["", "Atlantis", "posix/Asia/Tokyo", "../Asia/Tokyo"])
+@pytest.mark.parametrize("place", ["", "Atlantis", "posix/Asia/Tokyo", "../Asia/Tokyo", "Paris, Texas", "USA", "CST"])
 def test_an_unknown_place_has_no_zone(place: str) -> None:
     assert find_zone(place) is None
 

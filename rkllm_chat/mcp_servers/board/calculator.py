@@ -1,16 +1,18 @@
 """Evaluate arithmetic expressions with decimals, without running code.
 
-Numbers, + - * / // % ** and brackets, and also `×`, `÷`, `^`, `√`, `,` in numbers, percentages as factors (`15% of
-80`), a few functions (`sqrt(2)`), pi and e, and times (`2 h 30 min + 45 min`, `14:30 - 9:15`, `90 min in hours`). The
-length, the exponents and the number of digits are bounded, so that no expression can exhaust the machine.
+Numbers, + - * / // % ** and brackets, and also `×`, `÷`, `^`, `√`, `5!`, `,` in numbers, percentages as factors (`15%
+of 80`), operators in words (`12 plus 30`, `square root of 81`), a few functions (`sqrt(2)`), pi and e, and times (`2 h
+30 min + 45 min`, `14:30 - 9:15`, `90 min in hours`). The length, the exponents and the number of digits are bounded, so
+that no expression can exhaust the machine.
 """
 
 from __future__ import annotations
 
 import ast
+import math
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from decimal import (
     ROUND_CEILING,
     ROUND_FLOOR,
@@ -39,11 +41,48 @@ _UNITS = {"days": "d", "day": "d", "d": "d", "hours": "h", "hour": "h", "hrs": "
 _UNITS |= {"minutes": "min", "minute": "min", "mins": "min", "min": "min"}
 _UNITS |= {"seconds": "s", "second": "s", "secs": "s", "sec": "s", "s": "s"}
 _UNIT = "|".join(_UNITS)
-_AMOUNT = rf"\d+(?:\.\d+)?\s*(?:{_UNIT})\b"
+_AMOUNT = rf"\d+(?:\.\d+)?\s*(?:{_UNIT})(?![^\W\d])"
 _TIME = re.compile(rf"(?<![\w.]){_AMOUNT}(?:\s*(?:and\s+)?{_AMOUNT})*")
 """A time with one or more units: `2 h 30 min`."""
 _CLOCK = re.compile(r"(?<![\w.:])(\d{1,2}):([0-5]\d)(?![\w.:])")
 _CONVERSION = re.compile(rf"\s+(?:in|to|as)\s+({_UNIT})$")
+_NUMBER = r"\d+(?:\.\d+)?"
+_FORMS: Sequence[tuple[str, str]] = (
+    (r"^\s*(?:=|(?:what(?:'s|\s+is)|how\s+much\s+is|calculate|compute)\b)", ""),
+    (r"[$€£¥](?=\s*\d)|(?<=\d)\s*[$€£¥]", ""),  # the result says no currency
+    (r"(?<![\d.])(\d{1,3}) (?=\d{3}(?:\D|$))", r"\1"),  # a thousands separator
+    (rf"({_NUMBER})\s*[的の]\s*({_NUMBER})\s*(?:%|パーセント)", r"\2% of \1"),
+    (rf"({_NUMBER})\s*[的の]\s*平方根", r"sqrt(\1)"),
+    (rf"({_NUMBER})\s*[的の]\s*({_NUMBER})\s*(?:乗|次方)", r"\1**\2"),
+    (r"乘以|乘|掛ける|かける", "*"),
+    (r"除以|割る|わる", "/"),
+    (r"加上?|足す|たす", "+"),
+    (r"减去?|減|引く|ひく", "-"),
+    (r"\bpercent(?:age)?\b|\bper\s+cent\b|パーセント", "%"),
+    (rf"({_NUMBER})\s+(?:is\s+what|as\s+an?|as)\s*%\s*of\s+({_NUMBER})", r"(\1/\2*100)"),
+    (rf"({_NUMBER})\s*%\s*off\s+({_NUMBER})", r"(\2*(100-\1)/100)"),
+    (rf"({_NUMBER})\s+%", r"\1%"),
+    (r"\b(?:the\s+)?square\s+root\s+of\b", "√"),
+    (rf"\b(?:the\s+)?cube\s+root\s+of\s+({_NUMBER})", r"cbrt(\1)"),
+    (r"\b(?:a\s+)?half\s+of\b", "0.5*"),
+    (r"\b(?:a\s+)?quarter\s+of\b", "0.25*"),
+    (r"\b(?:twice|double)\b", "2*"),
+    (r"\b(?:to\s+the\s+power\s+of|to\s+the\s+power)\b", "**"),
+    (r"\bsquared\b", "**2"),
+    (r"\bcubed\b", "**3"),
+    (r"\b(?:multiplied\s+by|times)\b", "*"),
+    (r"\b(?:divided\s+by|over)\b", "/"),
+    (r"\bplus\b", "+"),
+    (r"\bminus\b", "-"),
+    (r"\bmod(?:ulo)?\b", " % "),
+    (r"(?<=[\d)])\s+x\s+(?=[\d(])|(?<=[1-9)])x(?=[\d(])|(?<=\d0)x(?=[\d(])", "*"),  # 0x10 is a number
+    (r"(\d+)!(?!=)", r"factorial(\1)"),
+    (rf"(?<![\w.])({_NUMBER})\s*(?=\(|pi\b|π|√|sqrt\b)", r"\1*"),
+    (rf"(?<=[\d)])\s+of\s+(?={_NUMBER}|\()", "*"),
+    (rf"({_NUMBER})\s*weeks?\b", r"(7*\1*_d)"),
+    (rf"({_NUMBER})\s*h\s*({_NUMBER})\s*m\b", r"\1 h \2 min"),
+)
+"""What people write, as regular expressions -> what stands for it here, in this order."""
 _KNOWN = "Numbers, + - * / // % ** and brackets, sqrt(), round(), pi and times (2 h 30 min) can be computed."
 
 
@@ -97,6 +136,8 @@ def parse(text: str) -> ast.Expression:
 def _normalize(expression: str) -> str:
     """Replace mathematical signs by Python operators and remove thousands separators."""
     text = normalize("NFKC", expression).strip().rstrip("=? ")
+    for pattern, form in _FORMS:
+        text = re.sub(pattern, form, text, flags=re.IGNORECASE).strip()
     for sign, python in (("×", "*"), ("·", "*"), ("÷", "/"), ("^", "**"), ("−", "-")):
         text = text.replace(sign, python)
     text = re.sub(r"√\s*(\d+(?:\.\d+)?)", r"sqrt(\1)", text).replace("√", "sqrt").replace("π", "pi")
@@ -112,7 +153,7 @@ def _write_time(text: str) -> str:
     >>> _write_time("2 hours 30 min")
     '2*_h + 30*_min'
     """
-    parts = re.findall(rf"(\d+(?:\.\d+)?)\s*({_UNIT})\b", text)
+    parts = re.findall(rf"({_NUMBER})\s*({_UNIT})(?![^\W\d])", text)
     return " + ".join(f"{number}*_{_UNITS[unit]}" for number, unit in parts)
 
 
@@ -169,6 +210,30 @@ def _round(value: Decimal, places: Decimal = Decimal(0)) -> Decimal:
     return value.quantize(Decimal(1).scaleb(-int(places)), ROUND_HALF_UP)
 
 
+def _cube_root(value: Decimal) -> Decimal:
+    """Return the cube root; that of a cube is exact."""
+    with localcontext() as context:
+        context.prec += 10
+        root = abs(value) ** (Decimal(1) / 3)
+        whole = root.to_integral_value()
+        root = (whole if whole**3 == abs(value) else root).copy_sign(value)
+    return +root
+
+
+def _factorial(value: Decimal) -> Decimal:
+    if value != value.to_integral_value() or not 0 <= value <= _MAX_EXPONENT:
+        raise CalculationError(f"factorial() takes a whole number from 0 to {_MAX_EXPONENT}.")
+    return +Decimal(math.factorial(int(value)))
+
+
+def _power(base: Decimal, exponent: Decimal) -> Decimal:
+    return _combine(ast.Pow(), _Quantity(base), _Quantity(exponent)).value
+
+
+def _mean(*values: Decimal) -> Decimal:
+    return sum(values, Decimal(0)) / len(values)
+
+
 _FUNCTIONS: Mapping[str, tuple[Callable[..., Decimal], range | tuple[int, ...]]] = {
     "sqrt": (Decimal.sqrt, (1,)),
     "abs": (abs, (1,)),
@@ -178,6 +243,12 @@ _FUNCTIONS: Mapping[str, tuple[Callable[..., Decimal], range | tuple[int, ...]]]
     "exp": (Decimal.exp, (1,)),
     "ln": (Decimal.ln, (1,)),
     "log10": (Decimal.log10, (1,)),
+    "cbrt": (_cube_root, (1,)),
+    "factorial": (_factorial, (1,)),
+    "pow": (_power, (2,)),
+    "sum": (lambda *values: sum(values, Decimal(0)), range(1, 50)),
+    "mean": (_mean, range(1, 50)),
+    "average": (_mean, range(1, 50)),
     "min": (min, range(2, 50)),
     "max": (max, range(2, 50)),
 }

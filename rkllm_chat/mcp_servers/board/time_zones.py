@@ -8,11 +8,12 @@ more.
 from __future__ import annotations
 
 import os
+from datetime import datetime, timezone
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from unicodedata import normalize
-from zoneinfo import available_timezones
+from zoneinfo import ZoneInfo, available_timezones
 
 _PLACES, _CITIES = (Path(__file__).with_name(name) for name in ("places.txt", "cities.txt"))
 _MIN_SIMILARITY = 0.9
@@ -21,6 +22,18 @@ Lyon was not known, and London was the third that was named.
 """
 _HERE = frozenset(("here", "local", "local time", "localtime", "now", "today", "current", "current location"))
 """What models ask for where a question names no place."""
+_STATES = """alabama arizona arkansas california colorado connecticut florida georgia idaho illinois indiana iowa kansas
+kentucky louisiana maine maryland massachusetts michigan minnesota mississippi missouri montana nebraska nevada ohio
+oklahoma oregon pennsylvania tennessee texas utah vermont virginia washington wisconsin wyoming"""
+_CONTINENTS: dict[str, str | tuple[str, ...]] = {
+    **dict.fromkeys(
+        [*_STATES.split(), "usa", "us", "america", "canada", "brazil", "brasil", "mexico", "chile"], "America/"
+    ),
+    "australia": "Australia/",
+    "indonesia": "Asia/",
+    "russia": ("Europe/", "Asia/"),
+}
+"""Countries, and states of the USA, that have several zones -> how the names of these begin."""
 _ACCENTS = dict.fromkeys(range(0x300, 0x370))
 
 
@@ -29,7 +42,26 @@ def find_zone(place: str) -> str | None:
     wanted = normalize_name(place)
     if wanted in _HERE:
         return find_local_zone(os.environ.get("TZ", ""), Path("/etc/localtime"))
-    return _zones_by_name().get(wanted) or read_places().get(wanted) or _read_cities().get(wanted)
+    return _look_up(wanted) or _find_in_country(wanted)
+
+
+def _look_up(name: str) -> str | None:
+    return _zones_by_name().get(name) or read_places().get(name) or _read_cities().get(name)
+
+
+def _find_in_country(name: str) -> str | None:
+    """Return the zone of `paris, france` or `austin texas`; None unless the country has that zone, or the same time."""
+    city, separator, country = name.rpartition(",")
+    if not separator:
+        city, _, country = name.rpartition(" ")
+    zone, of_country = _look_up(city.strip()), _look_up(country.strip())
+    if zone is None or zone.startswith(_CONTINENTS.get(country.strip(), "-")):
+        return zone
+    now = datetime.now(timezone.utc)
+    is_same = (
+        of_country and now.astimezone(ZoneInfo(zone)).utcoffset() == now.astimezone(ZoneInfo(of_country)).utcoffset()
+    )
+    return zone if is_same else None
 
 
 def find_local_zone(setting: str, link: Path) -> str | None:
