@@ -287,6 +287,12 @@ def _is_whole(path: Path, file: _RemoteFile) -> bool:
     return digest.hexdigest() == (file.sha256 or file.blob_id)
 
 
+def _describe_hub() -> str:
+    """Return what models are downloaded from: the mirror that the user named, or Hugging Face."""
+    mirror = re.sub("//[^/]*@", "//", os.environ.get("HF_ENDPOINT", ""))
+    return f"{sanitize_line(mirror)}, which HF_ENDPOINT names," if mirror else "Hugging Face"
+
+
 @contextmanager
 def _translate_errors(repository: str, models: Path) -> Iterator[None]:
     """Translate the errors of `huggingface_hub` and of the disk.
@@ -305,13 +311,15 @@ def _translate_errors(repository: str, models: Path) -> Iterator[None]:
     except RepositoryNotFoundError:
         hint = "Check the name; for a private one, set HF_TOKEN."
         raise ConnectError(f"There is no repository {repository}, or it is private.", hint) from None
+    except httpx2.UnsupportedProtocol as error:
+        text = f"{repository} cannot be downloaded: {_describe_hub()} is no address of the web."
+        raise ConnectError(text, "Write HF_ENDPOINT=https://...") from error
     except httpx2.ConnectError as error:
         hint = (
             f"Check the network, name a mirror by HF_ENDPOINT=https://..., or copy a .gguf file into {models}. {_AGAIN}"
         )
-        raise ConnectError(
-            f"{repository} cannot be downloaded: Hugging Face cannot be reached from here.", hint
-        ) from error
+        text = f"{repository} cannot be downloaded: {_describe_hub()} cannot be reached from here."
+        raise ConnectError(text, hint) from error
     except httpx2.HTTPError as error:
         raise ConnectError(f"{repository} cannot be downloaded: {sanitize_line(str(error))}", _AGAIN) from error
     except OSError as error:

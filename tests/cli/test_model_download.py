@@ -76,7 +76,10 @@ def test_a_download_that_fails_says_where_a_model_may_be_copied_and_breaks_no_wo
     screen = open_screen("models", "pull", "qwen3:0.6b", size=(60, 12), **away)
     assert screen.wait_for_end() == 5
     message = " ".join(screen.lines())
-    assert "Hugging Face cannot be reached from here." in message and ".local/share/rkllm-chat/models. Try" in message
+    assert (
+        "http://127.0.0.1:9, which HF_ENDPOINT names, cannot be reached from here." in message
+        and ".local/share/rkllm-chat/models. Try" in message
+    )
     assert "HF_ENDPOINT=https://...," in message.split(), "the terminal would break it"
 
 
@@ -210,5 +213,9 @@ def test_a_license_that_must_be_accepted_and_a_hub_that_is_away_are_told(
 ) -> None:
     hub.is_gated = True
     assert "HF_TOKEN" in program("models", "pull", REPOSITORY, code=4).stderr
-    environment["HF_ENDPOINT"] = "http://127.0.0.1:1"
-    assert "cannot be downloaded" in program("models", "pull", REPOSITORY, code=5).stderr
+    environment["HF_ENDPOINT"] = "http://me:secret@127.0.0.1:1"
+    error = program("models", "pull", REPOSITORY, code=5).stderr
+    assert "http://127.0.0.1:1, which HF_ENDPOINT names, cannot be reached" in error and "secret" not in error
+    environment["HF_ENDPOINT"] = "127.0.0.1:1"
+    error = program("models", "pull", REPOSITORY, code=5).stderr
+    assert "127.0.0.1:1, which HF_ENDPOINT names, is no address of the web. Write HF_ENDPOINT=https://" in error
