@@ -252,8 +252,8 @@ class ValueRules:
         """
         if not self.hold_for(tool):
             return []
-        evidence = self._evidence
-        if may_write(tool) or _asks_for_nothing(tool, arguments, evidence):
+        evidence, is_strict = self._evidence, self._chat.profile.forces_calls
+        if may_write(tool) or _asks_for_nothing(tool, arguments, evidence, is_strict):
             return _list_missing(tool, arguments, evidence.known, evidence.question)
         return []
 
@@ -460,7 +460,7 @@ def _find_reason(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence, i
     if not evidence.results:
         if is_strict and not _is_spoken_of(tool, arguments, evidence):
             return "unspoken"
-        is_asked_back = _asks_for_nothing(tool, arguments, evidence)
+        is_asked_back = _asks_for_nothing(tool, arguments, evidence, is_strict)
         return "invented" if not is_asked_back and _is_made_up(tool, arguments, evidence, is_strict) else ""
     of_tool = [result for result in evidence.results if (result.server, result.tool) == (tool.server, tool.name)]
     if _list_missing(tool, arguments, evidence.known) and not _is_translated(tool, of_tool, evidence):
@@ -541,12 +541,12 @@ def _is_made_up(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence, is
     return not (may_be_translated and _shares_term(tool.name, evidence.question))
 
 
-def _asks_for_nothing(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence) -> bool:
+def _asks_for_nothing(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence, is_strict: bool) -> bool:
     """Return whether a question asks for what a tool reads, and names nothing that its first call could read.
 
     "Read the file.", "What is the weather?": every word is one of the tool's, and no part of a value stands anywhere.
     What the user says of themselves ("What is my name?") is no such question. A value may be a translation, but no
-    placeholder is.
+    placeholder is; another one counts if `is_strict`, where that was measured.
     """
     question, required = evidence.question, required_of(tool.schema)
     missing = _list_missing(tool, arguments, evidence.known)
@@ -557,7 +557,7 @@ def _asks_for_nothing(tool: Tool, arguments: Mapping[str, Any], evidence: Eviden
     has_placeholders = all(_says_nothing(tool, name, arguments[name], evidence.known) for name in missing)
     may_be_said = CJK_RUN.search(question.text) or any(evidence.known.has_part(arguments[name]) for name in missing)
     is_named = CJK_RUN.search(question.text) and re.search("[a-z0-9]{2}", question.text)  # the repository "repo"
-    if is_named or (may_be_said and not has_placeholders):
+    if is_named or not (has_placeholders or (is_strict and not may_be_said)):
         return False
     own = {*extract_terms(" ".join([_describe(tool), *properties_of(tool.schema)]).replace("_", " "))}
     usual = own | {*extract_terms(_READING_VERBS)}

@@ -155,6 +155,7 @@ ON_THAT_DAY = "What is in my calendar on 2026-12-01?"
             "",
         ),
         ("Add Lunch with Tom on 9 Dec 2026, half past 12.", [call_text("find_contact", name="Tom")], 1, ""),
+        ("Read the note.", [call_text("read_note", title="Plan")], 1, ""),  # other families may know of it
         ("clock, 北京现在几点？", [call_text("get_clock", place="Beijing")], 1, ""),
         ("巴黎和伦敦的日程？", [call_text("read_note", title="Paris"), call_text("read_note", title="London")], 2, ""),
         ("Who is Ana?", [call_text("find_contact", name="Ana Smith")], 1, ""),
