@@ -42,7 +42,7 @@ from ..mcp_client.direct.open_server import ServerSession, open_as_chat
 
 if TYPE_CHECKING:
     from ..config.settings import Settings
-    from ..config.tool_pins import Told
+    from ..config.tool_pins import PinnedFields
 
 _ACCEPTED, _DECLINED = 0, 1
 _HINT = "Run this command at a terminal, or add --yes to approve what it shows."
@@ -164,8 +164,8 @@ def confirm_starts(
 def _review_descriptions(
     server: ServerConfig,
     trust_store: TrustStore,
-    tools: Mapping[str, Told],
-    texts: Mapping[str, Mapping[str, Told]],
+    tools: Mapping[str, PinnedFields],
+    texts: Mapping[str, Mapping[str, PinnedFields]],
     confirm: Callable[[str], bool],
 ) -> bool:
     """Show what is new or has changed in what a server says, and ask; return whether all of it is accepted."""
@@ -175,13 +175,13 @@ def _review_descriptions(
         unapproved = pins.pin_on_first_use(tools)
         if texts.get("skills") and not (skill_pins := ToolPins(trust_store, server, "skills")).has_pins():
             skill_pins.pin_tools({})  # at the first contact, too, all are new
-        withheld = {section: text_pins.find_withheld(section, told) for section, told in texts.items()}
+        withheld = {section: text_pins.find_withheld(section, fields) for section, fields in texts.items()}
     for name, status in unapproved.items():
         reason = translate(f"hidden.{status}")
         _print_lines([translate("servers.hidden", server=server.name, tool=name, reason=reason)])
         _print_lines(escape_visibly(line) for line in diff_accepted_text(pins.accepted_text(name), tools[name]))
-    for section, held in withheld.items():
-        for name, status in held.items():
+    for section, reasons in withheld.items():
+        for name, status in reasons.items():
             reason = translate(f"hidden.{status}")
             _print_lines([translate(f"review.{section}", server=server.name, name=name, reason=reason)])
             _print_lines(escape_visibly(line) for line in text_pins.diff_accepted((section, name)))
@@ -202,10 +202,10 @@ def _check_saved(trust_store: TrustStore) -> None:
         raise ConfigError(text, "Make room there, or correct its permissions.", path=str(state_folder()))
 
 
-def _list_texts(session: ServerSession) -> dict[str, dict[str, Told]]:
+def _list_texts(session: ServerSession) -> dict[str, dict[str, PinnedFields]]:
     """Return the texts of a server by section and name, of the sections that it has."""
     said = session.session.instructions.strip()
-    texts: dict[str, dict[str, Told]] = {}
+    texts: dict[str, dict[str, PinnedFields]] = {}
     if said:
         texts[INSTRUCTIONS] = {INSTRUCTIONS: extract_text({"description": said}, "description")}
     with suppress(ProtocolError):  # a server may have such a capability and no list

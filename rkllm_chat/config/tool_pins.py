@@ -16,9 +16,10 @@ from .project_trust import TrustStore, describe_start, hash_value, may_change_to
 from .servers import ServerConfig
 
 if TYPE_CHECKING:
-    Told = dict[str, Any]
+    PinnedFields = dict[str, Any]
     """Pinned fields of a tool, with the keys of a tools/list entry."""
-    Held = Literal["changed", "new"]
+    QuarantineReason = Literal["changed", "new"]
+    """Why a tool or a text is withheld until the user has reviewed it."""
     TextKey = tuple[str, str]
     """A section and the name of a text in it."""
 
@@ -69,7 +70,7 @@ class ToolPins:
         """Return whether tools of this server are checked against stored pins."""
         return not may_change_tools(self._server) and self._read()[1] is not None
 
-    def find_changes(self, tools: Mapping[str, Told]) -> dict[str, Held]:
+    def find_changes(self, tools: Mapping[str, PinnedFields]) -> dict[str, QuarantineReason]:
         """Compare tools with the pins without changing anything.
 
         Args:
@@ -83,39 +84,43 @@ class ToolPins:
         pins = self._read()[1]
         return {} if pins is None else _compare(pins, tools)
 
-    def pin_on_first_use(self, tools: Mapping[str, Told]) -> dict[str, Held]:
+    def pin_on_first_use(self, tools: Mapping[str, PinnedFields]) -> dict[str, QuarantineReason]:
         """Trust on first use: pin all tools if none are pinned yet, else return the new or changed tools.
 
         The first time that the server is offered more, its new tools are pinned. For trusted servers, update the pins
         silently and return nothing.
         """
-        unasked, held = self._review(tools)
+        unasked, withheld = self._review(tools)
         if unasked is not None:
             with self._trust_store.edit():
-                unasked, held = self._review(tools)  # another chat may have met the server meanwhile
+                unasked, withheld = self._review(tools)  # another chat may have met the server meanwhile
                 if unasked is not None:
                     self._pin(unasked)
-        return held
+        return withheld
 
-    def _review(self, tools: Mapping[str, Told]) -> tuple[Mapping[str, Told] | None, dict[str, Held]]:
+    def _review(
+        self, tools: Mapping[str, PinnedFields]
+    ) -> tuple[Mapping[str, PinnedFields] | None, dict[str, QuarantineReason]]:
+        self, tools: Mapping[str, PinnedFields]
+    ) -> tuple[Mapping[str, PinnedFields] | None, dict[str, QuarantineReason]]:
         """Return the tools that are pinned without a question, None for no change, and those that are quarantined."""
         record, pins = self._read()
         if may_change_tools(self._server):
             return (tools if pins is not None and _compare(pins, tools) else None), {}
         if pins is None:
             return tools or None, {}
-        held = _compare(pins, tools)
+        withheld = _compare(pins, tools)
         if self._offers.issubset(record.get("offered", ())):
-            return None, held
-        new = {name: tools[name] for name, why in held.items() if why == "new"}
-        return new, {name: why for name, why in held.items() if why == "changed"}
+            return None, withheld
+        new = {name: tools[name] for name, why in withheld.items() if why == "new"}
+        return new, {name: why for name, why in withheld.items() if why == "changed"}
 
-    def pin_tools(self, tools: Mapping[str, Told]) -> None:
+    def pin_tools(self, tools: Mapping[str, PinnedFields]) -> None:
         """Pin the tools as they are now."""
         with self._trust_store.edit():
             self._pin(tools)
 
-    def _pin(self, tools: Mapping[str, Told]) -> None:
+    def _pin(self, tools: Mapping[str, PinnedFields]) -> None:
         record, pins = self._read()
         pins = {**(pins or {}), **{name: _make_pin(fields) for name, fields in tools.items()}}
         pins = _limit_texts({name: pin for name, pin in pins.items() if isinstance(pin, dict)})
@@ -141,22 +146,22 @@ class TextPins:
     def __init__(self, trust_store: TrustStore, server: ServerConfig) -> None:
         self._trust_store = trust_store
         self._pins = {section: ToolPins(trust_store, server, section) for section in TEXT_SECTIONS}
-        self.withheld: dict[TextKey, Held] = {}
-        self.current: dict[TextKey, Told] = {}
+        self.withheld: dict[TextKey, QuarantineReason] = {}
+        self.current: dict[TextKey, PinnedFields] = {}
 
-    def find_withheld(self, section: str, texts: Mapping[str, Told]) -> Mapping[str, Held]:
+    def find_withheld(self, section: str, texts: Mapping[str, PinnedFields]) -> Mapping[str, QuarantineReason]:
         """Adopt the texts of a section and return which of them are withheld; pin them at the first contact.
 
         A text without content is compared with nothing: there is nothing to withhold.
         """
-        held = self._pins[section].pin_on_first_use(texts)
-        held = {name: why for name, why in held.items() if texts[name]}
+        withheld = self._pins[section].pin_on_first_use(texts)
+        withheld = {name: why for name, why in withheld.items() if texts[name]}
         for known in (self.current, self.withheld):
             for key in [key for key in known if key[0] == section]:
                 del known[key]
         self.current.update({(section, name): fields for name, fields in texts.items()})
-        self.withheld.update({(section, name): why for name, why in held.items()})
-        return held
+        self.withheld.update({(section, name): why for name, why in withheld.items()})
+        return withheld
 
     def diff_accepted(self, key: TextKey) -> list[str]:
         """Return the diff between the accepted text and the current one."""
@@ -173,8 +178,8 @@ class TextPins:
         self.withheld.clear()
 
 
-def _compare(pins: Mapping[str, Any], tools: Mapping[str, Told]) -> dict[str, Held]:
-    quarantined: dict[str, Held] = {}
+def _compare(pins: Mapping[str, Any], tools: Mapping[str, PinnedFields]) -> dict[str, QuarantineReason]:
+    quarantined: dict[str, QuarantineReason] = {}
     for name, fields in tools.items():
         pin = pins.get(name)
         if pin is None:
@@ -193,11 +198,11 @@ def _limit_texts(pins: Mapping[str, dict[str, Any]]) -> dict[str, dict[str, Any]
     return limited
 
 
-def _make_pin(fields: Told) -> dict[str, str]:
+def _make_pin(fields: PinnedFields) -> dict[str, str]:
     return {"hash": hash_value(fields), "text": _render(fields)[:_MAX_TEXT_LENGTH]}
 
 
-def extract_pinned_fields(entry: Mapping[str, Any]) -> Told:
+def extract_pinned_fields(entry: Mapping[str, Any]) -> PinnedFields:
     """Extract the pinned fields from a tools/list entry.
 
     The result is the same for a complete entry and for one as the chat reads it: with an overlong description truncated
@@ -216,7 +221,7 @@ def extract_pinned_fields(entry: Mapping[str, Any]) -> Told:
     return {key: value for key, value in pinned.items() if value not in (None, {}, "")}
 
 
-def extract_text(entry: Any, *keys: str) -> Told:
+def extract_text(entry: Any, *keys: str) -> PinnedFields:
     """Return the pinned fields of an entry other than a tool's: those of `keys` that have a value, as JSON values.
 
     Args:
@@ -228,7 +233,7 @@ def extract_text(entry: Any, *keys: str) -> Told:
     return {key: value for key, value in fields.items() if value not in (None, {}, [], "")}
 
 
-def extract_prompt_fields(entry: Mapping[str, Any]) -> Told:
+def extract_prompt_fields(entry: Mapping[str, Any]) -> PinnedFields:
     """Extract the pinned fields from a prompts/list entry."""
     fields = extract_text(entry, "name", "title", "description")
     listed = entry.get("arguments")
@@ -245,7 +250,7 @@ def truncate_description(text: str) -> str:
     return f"{text[:_MAX_DESCRIPTION_LENGTH]}…" if len(text) > _MAX_DESCRIPTION_LENGTH else text
 
 
-def _render(fields: Told) -> str:
+def _render(fields: PinnedFields) -> str:
     """Render pinned fields as lines for people and for diffs."""
     lines = []
     for key in ("label", "title", "description"):
@@ -256,7 +261,7 @@ def _render(fields: Told) -> str:
     return "\n".join(lines)
 
 
-def diff_accepted_text(before: str, fields: Told) -> list[str]:
+def diff_accepted_text(before: str, fields: PinnedFields) -> list[str]:
     """Return the diff between the accepted description and the current one, without file headers."""
     from difflib import unified_diff
 
@@ -264,7 +269,7 @@ def diff_accepted_text(before: str, fields: Told) -> list[str]:
     return [line for line in lines if not line.startswith(("---", "+++", "@@"))]
 
 
-def quarantine_error(server: str, tool: str, why: Held, what: str = "tool") -> ProtocolError:
+def quarantine_error(server: str, tool: str, why: QuarantineReason, what: str = "tool") -> ProtocolError:
     """Build the error for a call to a quarantined tool, or the use of something else that is withheld."""
     how = "is new" if why == "new" else "has changed"
     used = "called" if what == "tool" else "used"

@@ -23,7 +23,7 @@ from .protocol.http_headers import ARGUMENT_KEY, find_argument_headers
 from .protocol.limits import LIST_TIMEOUT_S, MAX_TOOLS
 
 if TYPE_CHECKING:
-    from ..config.tool_pins import Held, Told
+    from ..config.tool_pins import PinnedFields, QuarantineReason
     from .client import Client
 
 _REFRESH_INTERVAL_S = 2.0
@@ -51,7 +51,7 @@ class AdvertisedTools:
         self.config = config
         self.tools: list[Tool] = []
         self.quarantined_tools: list[Tool] = []
-        self.quarantine_reasons: Mapping[str, Held] = {}
+        self.quarantine_reasons: Mapping[str, QuarantineReason] = {}
         self.hidden: Mapping[str, str] = {}
         self.pins = ToolPins(TrustStore(None), config)
         self.texts = TextPins(TrustStore(None), config)
@@ -112,10 +112,10 @@ class ToolListRefresher:
         if self._list_skills:
             self.skills = await self._list_skills(client, self._tools.config.name)
             before = dict(self._tools.texts.withheld)
-            held = self._tools.texts.find_withheld(
+            withheld = self._tools.texts.find_withheld(
                 "skills", {skill.uri: describe_skill(skill) for skill in self.skills}
             )
-            is_withheld = is_withheld or any(("skills", uri) not in before for uri in held)
+            is_withheld = is_withheld or any(("skills", uri) not in before for uri in withheld)
         if is_withheld:
             self._on_change(ChangeKind.QUARANTINED)
 
@@ -163,7 +163,7 @@ class ToolListing:
     task_only: frozenset[str] = frozenset()
     hidden: Mapping[str, str] = field(default_factory=dict[str, str])
     left_out: Mapping[str, str] = field(default_factory=dict[str, str])
-    descriptions: Mapping[str, Told] = field(default_factory=dict[str, "Told"])
+    descriptions: Mapping[str, PinnedFields] = field(default_factory=dict[str, "PinnedFields"])
     fault: str = ""
     count: int = 0
     is_cut: bool = False
@@ -175,7 +175,7 @@ async def list_tools(client: Client, config: ServerConfig) -> ToolListing:
         return ToolListing([])
     listing = await client.list_all("tools/list", "tools")
     known: dict[str, dict[str, Any]] = {}
-    told: dict[str, Told] = {}
+    descriptions: dict[str, PinnedFields] = {}
     left_out: dict[str, str] = {}
     for number, entry in enumerate(listing.entries):
         name = _read_text(entry, "name")
@@ -183,8 +183,8 @@ async def list_tools(client: Client, config: ServerConfig) -> ToolListing:
             continue
         if why := find_tool_fault(entry) or _note_headers(client, entry):
             left_out[name] = why
-        elif name not in told:
-            told[name] = extract_pinned_fields(entry)
+        elif name not in descriptions:
+            descriptions[name] = extract_pinned_fields(entry)
             if number < MAX_TOOLS:
                 known[name] = entry
     offered = {name: entry for name, entry in known.items() if config.offers(name)}
@@ -197,7 +197,7 @@ async def list_tools(client: Client, config: ServerConfig) -> ToolListing:
         task_only=as_tasks - hidden.keys(),
         hidden={**hidden, **left_out},
         left_out=left_out,
-        descriptions=told,
+        descriptions=descriptions,
         fault=listing.fault,
         count=listing.total,
         is_cut=listing.pages.is_cut,
@@ -223,7 +223,7 @@ def is_tool_name(name: str) -> bool:
     return 0 < len(name) <= _MAX_NAME_CHARS and name.isprintable()
 
 
-def describe_skill(skill: Skill) -> Told:
+def describe_skill(skill: Skill) -> PinnedFields:
     """Return what a skill's entry declares: what the prompt lists of it, and which files it consists of."""
     fields = extract_text(skill, "name", "description", "frontmatter")
     return {**fields, "files": {uri: file.digest for uri, file in skill.files.items()}}

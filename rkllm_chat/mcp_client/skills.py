@@ -30,7 +30,7 @@ from .protocol.limits import LIST_TIMEOUT_S
 from .transports.driver import AnswerError
 
 if TYPE_CHECKING:
-    from ..config.tool_pins import Told
+    from ..config.tool_pins import PinnedFields
     from .client import Client
 
 EXTENSION = "io.modelcontextprotocol/skills"
@@ -57,7 +57,7 @@ async def list_skills(client: Client, server: str) -> list[Skill]:
     return [read_entry(entry, server) for entry in listing.entries]
 
 
-def describe_entries(entries: Iterable[Any], server: str) -> dict[str, Told]:
+def describe_entries(entries: Iterable[Any], server: str) -> dict[str, PinnedFields]:
     """Return what the entries of a server's skills declare, by URI."""
     return {skill.uri: describe_skill(skill) for skill in (read_entry(entry, server) for entry in entries)}
 

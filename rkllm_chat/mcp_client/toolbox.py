@@ -3,8 +3,8 @@
 Servers are opened concurrently, and one that fails does not affect the others. A tool call always returns a result,
 also when the server fails. Usable without the rest of the program:
 
-    async with Toolbox([ServerConfig("time", command="mcp-server-time")], Path("logs")) as box:
-        print(await box.execute_tool("time", "get_current_time", {"timezone": "Asia/Tokyo"}))
+    async with Toolbox([ServerConfig("time", command="mcp-server-time")], Path("logs")) as toolbox:
+        print(await toolbox.execute_tool("time", "get_current_time", {"timezone": "Asia/Tokyo"}))
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ if TYPE_CHECKING:
         ResourceTemplateReference,
     )
 
-    from ..config.tool_pins import Told
+    from ..config.tool_pins import PinnedFields
     from .client import Client
 
 Item = TypeVar("Item")
@@ -125,11 +125,11 @@ class Toolbox:
         timeout_s: float = 60.0,
     ) -> Toolbox:
         """Create a toolbox of in-process `MCPServer` objects, for tests and embedding programs."""
-        box = cls((), None, handlers)
+        toolbox = cls((), None, handlers)
         for name, server in servers.items():
             config = ServerConfig(name, trust=trust, timeout_s=timeout_s)
-            box.connections[name] = Connection(config, box.log_path(name), handlers, source=server)
-        return box
+            toolbox.connections[name] = Connection(config, toolbox.log_path(name), handlers, source=server)
+        return toolbox
 
     def log_path(self, server: str) -> Path:
         """Return the path of a server's log."""
@@ -537,15 +537,15 @@ class Toolbox:
         self, resources: Sequence[tuple[str, Resource]], templates: Sequence[tuple[str, ResourceTemplate]]
     ) -> set[tuple[str, str]]:
         """Return the (server, URI) pairs of resources and templates whose descriptions are withheld."""
-        texts: dict[str, dict[str, Told]] = {}
+        texts: dict[str, dict[str, PinnedFields]] = {}
         for server, one in resources:
             texts.setdefault(server, {})[str(one.uri)] = extract_text(one, *RESOURCE_FIELDS)
         for server, template in templates:
             texts.setdefault(server, {})[template.uri_template] = extract_text(template, *RESOURCE_FIELDS)
         return {
             (server, uri)
-            for server, told in texts.items()
-            for uri in self._get_connection(server).advertised.texts.find_withheld("resources", told)
+            for server, fields in texts.items()
+            for uri in self._get_connection(server).advertised.texts.find_withheld("resources", fields)
         }
 
     def _connect(self, config: ServerConfig) -> Connection:
@@ -589,8 +589,8 @@ async def _list_accepted_prompts(connection: Connection) -> list[Prompt]:
     texts = {
         prompt.name: extract_prompt_fields(prompt.model_dump(by_alias=True, exclude_none=True)) for prompt in prompts
     }
-    held = connection.advertised.texts.find_withheld("prompts", texts)
-    return [prompt for prompt in prompts if prompt.name not in held]
+    withheld = connection.advertised.texts.find_withheld("prompts", texts)
+    return [prompt for prompt in prompts if prompt.name not in withheld]
 
 
 async def _list_if_declared(method: str, key: str, kind: str, connection: Connection) -> list[Any]:

@@ -44,7 +44,7 @@ from ..protocol.paging import ListPages, explain_cut
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from ...config.tool_pins import Held
+    from ...config.tool_pins import QuarantineReason
     from ..protocol.dialog import AskForm
     from .client import DirectClient
     from .connection_session import ConnectionSession
@@ -134,7 +134,7 @@ class ServerSession:
         self._notices: list[str] = []
         self.call_notices: list[str] = []
         self._known: dict[str, dict[str, Any]] = {}
-        self._quarantine: dict[str, Held] | None = None
+        self._quarantine: dict[str, QuarantineReason] | None = None
 
     def _run(self, do: Callable[[DirectSession], _T]) -> _T:
         """Run `do`, and again with the client of the chat if the small client does not support the server."""
@@ -279,16 +279,16 @@ class ServerSession:
     def list_prompts(self) -> list[dict[str, Any]]:
         """Return the server's prompts without those that are withheld; empty without the capability."""
         prompts = self.list_all_prompts()
-        held = self._find_withheld_prompts(prompts)
-        return [prompt for prompt in prompts if prompt.get("name") not in held]
+        withheld = self._find_withheld_prompts(prompts)
+        return [prompt for prompt in prompts if prompt.get("name") not in withheld]
 
     def list_all_prompts(self) -> list[dict[str, Any]]:
         """Return the server's prompts; empty without the capability."""
         return self._list("prompts/list", "prompts")
 
-    def _find_withheld_prompts(self, prompts: list[dict[str, Any]]) -> Mapping[str, Held]:
-        told = {str(prompt.get("name")): extract_prompt_fields(prompt) for prompt in prompts}
-        return self._prompt_pins.find_changes(told)
+    def _find_withheld_prompts(self, prompts: list[dict[str, Any]]) -> Mapping[str, QuarantineReason]:
+        fields = {str(prompt.get("name")): extract_prompt_fields(prompt) for prompt in prompts}
+        return self._prompt_pins.find_changes(fields)
 
     def get_prompt(self, name: str, arguments: dict[str, str], limit_s: float | None = None) -> dict[str, Any]:
         """Return a prompt filled with arguments; `limit_s` as for `call_tool`."""
