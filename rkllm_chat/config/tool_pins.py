@@ -101,8 +101,6 @@ class ToolPins:
     def _review(
         self, tools: Mapping[str, PinnedFields]
     ) -> tuple[Mapping[str, PinnedFields] | None, dict[str, QuarantineReason]]:
-        self, tools: Mapping[str, PinnedFields]
-    ) -> tuple[Mapping[str, PinnedFields] | None, dict[str, QuarantineReason]]:
         """Return the tools that are pinned without a question, None for no change, and those that are quarantined."""
         record, pins = self._read()
         if may_change_tools(self._server):

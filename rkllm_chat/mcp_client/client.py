@@ -208,13 +208,13 @@ class Client:
 
     async def answer_all(self, asked: object) -> dict[str, Any]:
         """Return the answers to embedded requests of the server by key. Raises AnswerError if one is refused."""
-        if not isinstance(asked, dict) or not all(isinstance(one, dict) for one in asked.values()):
+        if not isinstance(asked, dict) or not all(isinstance(question, dict) for question in asked.values()):
             raise AnswerError(UNUSABLE_CODE, "Its questions are malformed", UNUSABLE)
         if len(asked) > _MAX_QUESTIONS:
             raise AnswerError(INVALID_REQUEST, "Too many questions at once.")
         return {
-            key: await self._requests.answer(str(one.get("method")), one.get("params") or {})
-            for key, one in asked.items()
+            key: await self._requests.answer(str(question.get("method")), question.get("params") or {})
+            for key, question in asked.items()
         }
 
     async def list_all(self, method: str, key: str) -> Listing:

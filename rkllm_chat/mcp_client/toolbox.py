@@ -175,7 +175,7 @@ class Toolbox:
         sources = [connection for connection in self.connections.values() if connection.lifecycle.has_resources]
         if sources:
             tools += resource_tools(all(connection.config.trust == "trusted" for connection in sources))
-        ready = {name for name, one in self.connections.items() if one.lifecycle.is_ready}
+        ready = {name for name, connection in self.connections.items() if connection.lifecycle.is_ready}
         # a right for a bare tool name must not pass to another server while the one that has the tool is down
         silent = dict.fromkeys(name for name in (*self.connections, *self.refused) if name not in ready)
         return OfferedTools(tools, self.quarantined_tools, silent)
@@ -188,9 +188,9 @@ class Toolbox:
         """
         return {
             name: said
-            for name, one in self.connections.items()
-            if one.lifecycle.is_ready and (said := one.lifecycle.instructions)
-            if (by_default if (own := one.config.instructions) is None else own)
+            for name, connection in self.connections.items()
+            if connection.lifecycle.is_ready and (said := connection.lifecycle.instructions)
+            if (by_default if (own := connection.config.instructions) is None else own)
         }
 
     def find_folders(self) -> dict[str, tuple[str, ...]]:
@@ -200,10 +200,10 @@ class Toolbox:
         """
         return {
             name: folders
-            for name, one in self.connections.items()
-            if one.lifecycle.is_ready and not is_board(one.config)
-            if (folders := tuple(path for path in find_named_folders(one.config) if path != "/"))
-            and any(map(_takes_path, one.advertised.tools))
+            for name, connection in self.connections.items()
+            if connection.lifecycle.is_ready and not is_board(connection.config)
+            if (folders := tuple(path for path in find_named_folders(connection.config) if path != "/"))
+            and any(map(_takes_path, connection.advertised.tools))
         }
 
     @property
@@ -217,15 +217,17 @@ class Toolbox:
         return [
             name
             for name, connection in self.connections.items()
-            for one in [connection.advertised]
-            if one.quarantined_tools or any(section != "resources" for section, _ in one.texts.withheld)
+            for advertised in [connection.advertised]
+            if advertised.quarantined_tools or any(section != "resources" for section, _ in advertised.texts.withheld)
         ]
 
     @property
     def failures(self) -> dict[str, ChatError]:
         """The error of each server that is not open, by server name."""
-        lifecycles = {name: one.lifecycle for name, one in self.connections.items()}
-        closed = {name: one.error for name, one in lifecycles.items() if one.error and not one.is_open}
+        lifecycles = {name: connection.lifecycle for name, connection in self.connections.items()}
+        closed = {
+            name: lifecycle.error for name, lifecycle in lifecycles.items() if lifecycle.error and not lifecycle.is_open
+        }
         return {**self.left_out, **closed}
 
     def take_denials(self) -> list[Denial]:
@@ -266,13 +268,15 @@ class Toolbox:
         """
         wanted = {config.name: config for config in configs if is_enabled(config)}
         async with self._apply_lock:
-            removed = [one for name, one in self.connections.items() if wanted.get(name) != one.config]
-            retained = {name: one for name, one in self.connections.items() if one not in removed}
-            await asyncio.gather(*(one.lifecycle.aclose() for one in removed))
+            removed = [
+                connection for name, connection in self.connections.items() if wanted.get(name) != connection.config
+            ]
+            retained = {name: connection for name, connection in self.connections.items() if connection not in removed}
+            await asyncio.gather(*(connection.lifecycle.aclose() for connection in removed))
             self.connections = {name: retained.get(name) or self._connect(config) for name, config in wanted.items()}
-            new = [one for name, one in self.connections.items() if name not in retained]
-            await asyncio.gather(*(one.lifecycle.open() for one in new))
-        return sorted({one.config.name for one in (*removed, *new)})
+            new = [connection for name, connection in self.connections.items() if name not in retained]
+            await asyncio.gather(*(connection.lifecycle.open() for connection in new))
+        return sorted({connection.config.name for connection in (*removed, *new)})
 
     async def call(self, tool: Tool, arguments: Mapping[str, Any], on_progress: OnProgress) -> ToolResult:
         """Run a tool and return its result; every failure except cancellation is a result.
@@ -333,7 +337,9 @@ class Toolbox:
             ChatError: There is no such server or tool, or the call failed.
         """
         connection = self._get_connection(server)
-        if connection.lifecycle.is_open and tool not in (names := [one.name for one in connection.advertised.tools]):
+        if connection.lifecycle.is_open and tool not in (
+            names := [offered.name for offered in connection.advertised.tools]
+        ):
             if fault := connection.advertised.last_listing.fault:
                 raise make_list_error(server, fault)
             hint = f"It has {', '.join(names)}." if names else "It has no tools."
@@ -347,7 +353,7 @@ class Toolbox:
 
     async def list_tools(self, server: str | None = None) -> list[Tool]:
         """Return the tools of one server, or of all that are open or idle."""
-        return [tool for one in self._select(server) for tool in one.advertised.tools]
+        return [tool for connection in self._select(server) for tool in connection.advertised.tools]
 
     async def list_resources(self, server: str | None = None) -> list[tuple[str, Resource]]:
         """Return (server, resource) pairs of one server, or of all that are open or idle."""
@@ -410,9 +416,9 @@ class Toolbox:
         text = resource_to_text(resource)
         size = len(text.encode("utf-8", errors="replace"))
         stored = await store_content(self.media_store, read_binary_contents(resource), uri)
-        media = tuple(replace(one, position=0) for one in stored if one.kind != "file")
+        media = tuple(replace(part, position=0) for part in stored if part.kind != "file")
         if media and len(media) == len(resource.contents):
-            text, size = "", sum(one.size_bytes for one in media)
+            text, size = "", sum(part.size_bytes for part in media)
         return Attachment(uri, kind, size, text, media)
 
     @property
@@ -422,9 +428,13 @@ class Toolbox:
 
     async def find_skills(self, uri: str) -> list[Skill]:
         """Return the skills of a URI, one for each server that has it, whether it lists it or not. Raises ChatError."""
-        asked = [one for one in self._select(None) if ("skills", uri) not in one.advertised.texts.withheld]
+        asked = [
+            connection
+            for connection in self._select(None)
+            if ("skills", uri) not in connection.advertised.texts.withheld
+        ]
         found = await asyncio.gather(
-            *(one.request(partial(get_skill, server=one.config.name, uri=uri)) for one in asked)
+            *(connection.request(partial(get_skill, server=connection.config.name, uri=uri)) for connection in asked)
         )
         return [skill for skill in found if skill]
 
@@ -495,12 +505,12 @@ class Toolbox:
         templates = await self.list_templates()
         if templates:
             from .uri_templates import find_open_variable  # the SDK, 0.5 s
-        for server, one in templates:
-            if (variable := find_open_variable(one.uri_template, prefix)) is None:
+        for server, template in templates:
+            if (variable := find_open_variable(template.uri_template, prefix)) is None:
                 continue
             from mcp_types import ResourceTemplateReference
 
-            reference = ResourceTemplateReference(type="ref/resource", uri=one.uri_template)
+            reference = ResourceTemplateReference(type="ref/resource", uri=template.uri_template)
             try:
                 answer = await self.complete(server, reference, variable.name, variable.typed, variable.context)
             except ChatError:  # of a server without completion; the others may have it
@@ -524,7 +534,9 @@ class Toolbox:
     @property
     def subscriptions(self) -> list[tuple[str, str]]:
         """The (server, URI) pairs that are subscribed to."""
-        return [(name, uri) for name, one in self.connections.items() for uri in one.lifecycle.subscribed_uris]
+        return [
+            (name, uri) for name, connection in self.connections.items() for uri in connection.lifecycle.subscribed_uris
+        ]
 
     async def _call_local(self, name: str, arguments: Mapping[str, Any]) -> tuple[str, list[Media]]:
         if name == "read_resource":
@@ -538,8 +550,8 @@ class Toolbox:
     ) -> set[tuple[str, str]]:
         """Return the (server, URI) pairs of resources and templates whose descriptions are withheld."""
         texts: dict[str, dict[str, PinnedFields]] = {}
-        for server, one in resources:
-            texts.setdefault(server, {})[str(one.uri)] = extract_text(one, *RESOURCE_FIELDS)
+        for server, resource in resources:
+            texts.setdefault(server, {})[str(resource.uri)] = extract_text(resource, *RESOURCE_FIELDS)
         for server, template in templates:
             texts.setdefault(server, {})[template.uri_template] = extract_text(template, *RESOURCE_FIELDS)
         return {
@@ -560,18 +572,22 @@ class Toolbox:
     ) -> list[tuple[str, Item]]:
         """Query one server, or all that are open or idle, concurrently. Raises ChatError if none answers."""
         connections = self._select(server)
-        results = await asyncio.gather(*(ask(one) for one in connections), return_exceptions=True)
-        successes = [(one, items) for one, items in zip(connections, results, strict=True) if isinstance(items, list)]
+        results = await asyncio.gather(*(ask(connection) for connection in connections), return_exceptions=True)
+        successes = [
+            (connection, items)
+            for connection, items in zip(connections, results, strict=True)
+            if isinstance(items, list)
+        ]
         for failure in results:
             if isinstance(failure, BaseException) and not (successes and isinstance(failure, ChatError)):
                 raise failure
-        return [(one.config.name, item) for one, items in successes for item in items]
+        return [(connection.config.name, item) for connection, items in successes for item in items]
 
     def _select(self, server: str | None) -> list[Connection]:
         """Return one server, or all that are open or idle (stopped until they are needed)."""
         if server:
             return [self._get_connection(server)]
-        return [one for one in self.connections.values() if one.lifecycle.is_ready]
+        return [connection for connection in self.connections.values() if connection.lifecycle.is_ready]
 
     def _get_connection(self, server: str) -> Connection:
         if server not in self.connections:

@@ -153,6 +153,6 @@ def _wants_login(response: httpx2.Response) -> bool:
     return response.status_code == 401 or (response.status_code == 403 and "insufficient_scope" in challenge)
 
 
-def has_same_origin(one: httpx2.URL, other: httpx2.URL) -> bool:
+def has_same_origin(url: httpx2.URL, other: httpx2.URL) -> bool:
     """Tell whether scheme, host and port are equal."""
-    return (one.scheme, one.host, one.port) == (other.scheme, other.host, other.port)
+    return (url.scheme, url.host, url.port) == (other.scheme, other.host, other.port)
