@@ -141,8 +141,8 @@ PLACES = {
     "tui/slash_commands/sessions: export_session": (CHOSEN, "write_export"),
     # folders with a random name and mode 0700
     "cli/mcp_tool/call_tool: format_result": (TEMPORARY, "mkdtemp"),
-    "mcp_client/direct/connection_session: ConnectionSession.__init__": (TEMPORARY, "mkdtemp"),
-    "mcp_client/direct/connection_session: ConnectionSession.close": (TEMPORARY, "rmdir unlink"),
+    "mcp_client/direct/connection_client: ConnectionClient.__init__": (TEMPORARY, "mkdtemp"),
+    "mcp_client/direct/connection_client: ConnectionClient.close": (TEMPORARY, "rmdir unlink"),
     "storage/media: MediaStore.close": (TEMPORARY, "rmtree"),
     "storage/media: MediaStore._add": (TEMPORARY, "mkdtemp write_media_file"),
     "storage/media: MediaStore._remove_oldest": (TEMPORARY, "unlink"),

@@ -39,12 +39,12 @@ from ..core.errors import ChatError, UsageError
 from ..core.programs import PROGRAM_NAME, find_program
 from ..core.sanitize import find_lookalikes, sanitize_line
 from ..mcp_client.acceptance import check_start, review_start
-from ..mcp_client.direct.open_server import ServerSession, open_as_chat
+from ..mcp_client.direct.open_server import OpenServer, open_as_chat
 from ..mcp_client.process.launch import wants_sandbox
 from ..mcp_client.transports.addresses import has_proxy, redact_url
 from ..mcp_servers import BUNDLED
 from .json_commands.adhoc_server import split_pair
-from .json_commands.ask_servers import ServerAnswer, ask_servers, close_sessions
+from .json_commands.ask_servers import ServerAnswer, ask_servers, close_servers
 from .json_commands.commands import describe_server
 from .network_need import find_network_library
 from .output import write_result
@@ -414,15 +414,15 @@ def _ask(servers: Iterable[ServerConfig]) -> dict[str, dict[str, Any]]:
     They are connected as in the chat: some list other tools, or use another version of the protocol, for a client that
     offers less.
     """
-    trust_store, sessions = TrustStore(str(state_folder())), list[ServerSession]()
+    trust_store, all_opened = TrustStore(str(state_folder())), list[OpenServer]()
     named = {server.name: server for server in servers}
 
-    def open_session(server: ServerConfig) -> ServerSession:
-        sessions.append(session := open_as_chat(server))
-        return session
+    def open_for_listing(server: ServerConfig) -> OpenServer:
+        all_opened.append(opened := open_as_chat(server))
+        return opened
 
-    answers = ask_servers(named, lambda name: check_start(trust_store, named[name]), open_session)
-    close_sessions(sessions)
+    answers = ask_servers(named, lambda name: check_start(trust_store, named[name]), open_for_listing)
+    close_servers(all_opened)
     return {answer.name: _describe_answer(named[answer.name], answer) for answer in answers}
 
 

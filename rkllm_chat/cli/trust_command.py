@@ -38,7 +38,7 @@ from ..core import i18n
 from ..core.errors import ChatError, ConfigError, ProtocolError, UsageError
 from ..core.sanitize import escape_visibly, sanitize_for_terminal
 from ..mcp_client.acceptance import ReviewedStart, accept, check_start, is_accepted, review_start
-from ..mcp_client.direct.open_server import ServerSession, open_as_chat
+from ..mcp_client.direct.open_server import OpenServer, open_as_chat
 
 if TYPE_CHECKING:
     from ..config.settings import Settings
@@ -133,10 +133,10 @@ def _review_server(
     if review.problem:
         raise review.problem
     server = check_start(trust_store, server)  # what a link leads to may have changed while the user was reading
-    with open_as_chat(server) as session:
-        tools = {str(tool["name"]): extract_pinned_fields(tool) for tool in session.list_all_tools()}
-        texts = _list_texts(session)
-        if reason := session.session.no_sandbox:
+    with open_as_chat(server) as opened:
+        tools = {str(tool["name"]): extract_pinned_fields(tool) for tool in opened.list_all_tools()}
+        texts = _list_texts(opened)
+        if reason := opened.client.no_sandbox:
             _print_lines([translate("sandbox.why", server=server.name, reason=reason)])
     if not _review_descriptions(server, trust_store, tools, texts, confirm):
         return _DECLINED
@@ -202,26 +202,24 @@ def _check_saved(trust_store: TrustStore) -> None:
         raise ConfigError(text, "Make room there, or correct its permissions.", path=str(state_folder()))
 
 
-def _list_texts(session: ServerSession) -> dict[str, dict[str, PinnedFields]]:
+def _list_texts(opened: OpenServer) -> dict[str, dict[str, PinnedFields]]:
     """Return the texts of a server by section and name, of the sections that it has."""
-    said = session.session.instructions.strip()
+    said = opened.client.instructions.strip()
     texts: dict[str, dict[str, PinnedFields]] = {}
     if said:
         texts[INSTRUCTIONS] = {INSTRUCTIONS: extract_text({"description": said}, "description")}
     with suppress(ProtocolError):  # a server may have such a capability and no list
-        texts["prompts"] = {
-            str(entry.get("name")): extract_prompt_fields(entry) for entry in session.list_all_prompts()
-        }
+        texts["prompts"] = {str(entry.get("name")): extract_prompt_fields(entry) for entry in opened.list_all_prompts()}
     with suppress(ProtocolError):
-        listed = [*session.list_resources(), *session.list_templates()]
+        listed = [*opened.list_resources(), *opened.list_templates()]
         texts["resources"] = {
             str(entry.get("uri") or entry.get("uriTemplate")): extract_text(entry, *RESOURCE_FIELDS) for entry in listed
         }
     with suppress(ProtocolError):
-        if entries := session.list_skills():
+        if entries := opened.list_skills():
             from ..mcp_client.skills import describe_entries
 
-            texts["skills"] = describe_entries(entries, session.server.name)
+            texts["skills"] = describe_entries(entries, opened.server.name)
     return texts
 
 

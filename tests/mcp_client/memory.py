@@ -13,7 +13,7 @@ from rkllm_chat.config.settings import ServerConfig
 from rkllm_chat.mcp_client.direct.client import Channel, make_timeout_error
 from rkllm_chat.mcp_client.protocol.dialog import Dialog
 from rkllm_chat.mcp_client.protocol.limits import MAX_RESULT_BYTES
-from rkllm_chat.mcp_client.protocol.session import Event, Session
+from rkllm_chat.mcp_client.protocol.session import Event, JsonRpcSession
 from rkllm_chat.mcp_client.transports.base import Transport
 
 from . import chaos as _all_modes  # noqa: F401 - it fills MODES
@@ -75,7 +75,7 @@ class MemoryChannel(Channel):
 
     def __init__(self, config: ServerConfig) -> None:
         self.name, self._now = config.name, 0.0
-        self.session = Session(MAX_RESULT_BYTES, clock=lambda: self._now)
+        self.session = JsonRpcSession(MAX_RESULT_BYTES, clock=lambda: self._now)
         self._events: list[Event] = []
         self._due: list[tuple[float, Callable[[], None]]] = []
         self.server = MemoryServer(config, self._receive, lambda s, action: self._due.append((self._now + s, action)))

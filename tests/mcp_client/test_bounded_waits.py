@@ -23,7 +23,7 @@ ENDED_OTHERWISE = {
         Connection._send Connection._send_call Connection._wait_for_task LegacyTask._poll LegacyTask._wait_for_poll
         LegacyTask._get_result LegacyTask.wait MCPClient.complete MCPClient.execute_tool MCPClient.find_tools
         MCPClient.get_prompt MCPClient.list_prompts MCPClient.list_resources MCPClient.list_tools
-        MCPClient.read_resource ConnectionSession.request.send ServerLifecycle.send_log_level ServerLifecycle.subscribe
+        MCPClient.read_resource ConnectionClient.request.send ServerLifecycle.send_log_level ServerLifecycle.subscribe
         ServerLifecycle.unsubscribe ServerTask.wait Subscriptions.remove Toolbox.call Toolbox.find_skills
         Toolbox.execute_tool Toolbox.subscribe Toolbox.unsubscribe _list_if_declared _subscribe get_skill
         send_task_request start_task Client._send Client.answer_all Client.discover Connection._start_call.send

@@ -63,7 +63,7 @@ def test_progress_extends_a_call(transport: str, tmp_path: Path) -> None:
     with slow_server(transport, tmp_path) as server, open_server(server) as opened:
         result = opened.call_tool("act", {})
         assert [block["text"] for block in result["content"]] == ["act is done"]
-        assert opened.session.phase_seconds["call"] > LIMIT_S
+        assert opened.client.phase_seconds["call"] > LIMIT_S
 
 
 @pytest.mark.slow
@@ -72,7 +72,7 @@ def test_progress_extends_a_call_only_to_its_longest_time(tmp_path: Path) -> Non
         opened.list_tools()
         with pytest.raises(TimeLimitError, match=r"did not answer the call within 0\.05 s"):
             opened.call_tool("act", {}, limit_s=0.05)
-        assert opened.session.phase_seconds["call"] >= 20 * 0.05
+        assert opened.client.phase_seconds["call"] >= 20 * 0.05
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ import pytest
 
 from rkllm_chat.mcp_client.protocol.cut_result import CUT_KEY
 from rkllm_chat.mcp_client.protocol.limits import MB
-from rkllm_chat.mcp_client.protocol.session import Session
+from rkllm_chat.mcp_client.protocol.session import JsonRpcSession
 
 NOTE = "[The result was cut: it has 3 MB, the limit is 1 MB.]"
 LONG = "x" * (3 * MB)
@@ -22,7 +22,7 @@ def text(said: str) -> dict[str, Any]:
 
 def receive(method: str, response: dict[str, Any]) -> dict[str, Any]:
     """What a session of 1 MB delivers of a response to request 7; its long texts as their first letters."""
-    session = Session(MB)
+    session = JsonRpcSession(MB)
     session.send({"jsonrpc": "2.0", "id": 7, "method": method, "params": {}})
     (event,) = session.receive_bytes(json.dumps(response).encode() + b"\n") or session.end()
     assert event.message["id"] == 7

@@ -77,7 +77,7 @@ SITES: dict[str, Outcome] = {
 def act(server: ServerConfig) -> dict[str, Any]:
     """List the tools and call `act`, through the direct client alone."""
     with open_server(server) as opened:
-        assert isinstance(opened.session, DirectClient)
+        assert isinstance(opened.client, DirectClient)
         opened.list_tools()
         return opened.call_tool("act", {})
 
@@ -122,7 +122,7 @@ def test_a_site_gives_a_result_or_an_error_in_time(mode: str) -> None:
 def test_both_eras_are_spoken_over_pipes(eras: str, version: str, tmp_path: Path) -> None:
     with open_server(chaos(tmp_path, "ok", eras=eras)) as opened:
         assert opened.call_tool("echo", {"text": "hé"}) == {"content": [{"type": "text", "text": "hé"}]}
-        assert opened.session.version == version
+        assert opened.client.version == version
     heard = [entry["message"]["method"] for entry in read_events(tmp_path, "chaos") if entry["event"] == "in"]
     assert heard == ["initialize", *(["notifications/initialized"] if eras == "handshake" else []), "tools/call"]
 

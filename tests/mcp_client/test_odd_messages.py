@@ -17,7 +17,7 @@ from rkllm_chat.config.transports import TRANSPORTS, TransportRow
 from rkllm_chat.core.errors import ChatError, ProtocolError
 from rkllm_chat.core.messages import ToolResult
 from rkllm_chat.mcp_client.direct.client import DirectClient
-from rkllm_chat.mcp_client.direct.open_server import ServerSession
+from rkllm_chat.mcp_client.direct.open_server import OpenServer
 
 from .chaos_framing import MANY_BYTES
 from .chaos_results import RESULTS
@@ -120,7 +120,7 @@ def test_the_toolbox_reads_what_can_be_read_and_an_odd_answer_fails_its_call_alo
 def call_directly(mode: str, eras: str = "", **arguments: Any) -> str:
     """List the tools and call `act` through the direct client: its text, or "✗" and the error."""
     config = in_memory(mode, eras if MODES[mode].eras == "both" else "")
-    session = ServerSession(config, DirectClient(config, MemoryChannel(config)))
+    session = OpenServer(config, DirectClient(config, MemoryChannel(config)))
     try:
         session.list_tools()
         return "".join(block["text"] for block in session.call_tool("act", arguments)["content"])

@@ -10,7 +10,7 @@ from typing import Any
 
 from ...config.servers import ServerConfig
 from ...core.errors import ChatError
-from ...mcp_client.direct.open_server import ServerSession
+from ...mcp_client.direct.open_server import OpenServer
 from .invocation import make_internal_error
 
 
@@ -46,7 +46,7 @@ class ServerAnswer:
 
 
 def ask_servers(
-    names: Iterable[str], prepare: Callable[[str], ServerConfig], open_session: Callable[[ServerConfig], ServerSession]
+    names: Iterable[str], prepare: Callable[[str], ServerConfig], open_server: Callable[[ServerConfig], OpenServer]
 ) -> list[ServerAnswer]:
     """Ask servers for their tools.
 
@@ -55,43 +55,43 @@ def ask_servers(
     Args:
         names: Names of the servers.
         prepare: Returns a server that may be started. Raises ChatError.
-        open_session: Opens it; the caller closes the session. Raises ChatError.
+        open_server: Opens it; the caller closes it. Raises ChatError.
     """
     answers = [ServerAnswer(name) for name in names]
     threads: list[Thread] = []
     for answer in answers:
         with answer.keep_error():
             server, begun = prepare(answer.name), time.monotonic()
-            session = open_session(server) if server.command else None
-            threads.append(Thread(target=_ask, args=(answer, session, server, open_session, begun), daemon=True))
+            opened = open_server(server) if server.command else None
+            threads.append(Thread(target=_ask, args=(answer, opened, server, open_server, begun), daemon=True))
     _run_all(threads)
     return answers
 
 
 def _ask(
     answer: ServerAnswer,
-    session: ServerSession | None,
+    opened: OpenServer | None,
     server: ServerConfig,
-    open_session: Callable[[ServerConfig], ServerSession],
+    open_server: Callable[[ServerConfig], OpenServer],
     begun: float,
 ) -> None:
     with answer.keep_error():
-        session = session or open_session(server)
-        session.open()
+        opened = opened or open_server(server)
+        opened.open()
         asked = time.monotonic()
-        answer.tools, answer.left_out = session.list_tools(), session.left_out
+        answer.tools, answer.left_out = opened.list_tools(), opened.left_out
         answer.start_s, answer.latency_s = asked - begun, time.monotonic() - asked
-        answer.protocol = session.session.version
+        answer.protocol = opened.client.version
 
 
-def close_sessions(sessions: Iterable[ServerSession]) -> None:
+def close_servers(all_opened: Iterable[OpenServer]) -> None:
     """Close servers side by side; errors are ignored, as the output is written already."""
 
-    def close(session: ServerSession) -> None:
+    def close(opened: OpenServer) -> None:
         with suppress(Exception):
-            session.close()
+            opened.close()
 
-    _run_all([Thread(target=close, args=(session,), daemon=True) for session in sessions])
+    _run_all([Thread(target=close, args=(opened,), daemon=True) for opened in all_opened])
 
 
 def _run_all(threads: list[Thread]) -> None:

@@ -19,7 +19,7 @@ from ...mcp_client.acceptance import check_start
 
 if TYPE_CHECKING:
     from ...calls.schema.wording import Violation
-    from ...mcp_client.direct.open_server import ServerSession
+    from ...mcp_client.direct.open_server import OpenServer
     from .invocation import Invocation
     from .options import Options
 
@@ -66,7 +66,7 @@ def call_tool(options: Options, invocation: Invocation) -> Any:
 
 
 def _check_call(
-    opened: ServerSession, invocation: Invocation, name: str, arguments: dict[str, Any], texts: dict[str, str]
+    opened: OpenServer, invocation: Invocation, name: str, arguments: dict[str, Any], texts: dict[str, str]
 ) -> None:
     """Check the tool's name and arguments against the server's tool list, which costs one more request.
 
@@ -151,7 +151,7 @@ def _mismatch_error(name: str, violations: list[Violation], arguments: dict[str,
     )
 
 
-def make_tool_error(opened: ServerSession, name: str, result: dict[str, Any]) -> ToolError:
+def make_tool_error(opened: OpenServer, name: str, result: dict[str, Any]) -> ToolError:
     """Build the error of a tool result that has `isError` set."""
     from .json_input import read_texts
 

@@ -16,7 +16,7 @@ from ...core.errors import ChatError, TimeLimitError
 
 if TYPE_CHECKING:
     from ...core.redact import Redactor
-    from ...mcp_client.direct.open_server import ServerSession
+    from ...mcp_client.direct.open_server import OpenServer
     from ...mcp_client.protocol.dialog import AskForm
 
 _SCHEMA_LIMIT_S = 2.0
@@ -39,7 +39,7 @@ class Invocation:
         opened: The open server, once it is started.
         selected_servers: Each selected server, and as its file defines it, by name.
         listed_servers: Each server that was listed, as its file defines it, and its tools, for the completion cache.
-        other_sessions: Open servers besides `opened`, when all servers are listed.
+        other_opened: Open servers besides `opened`, when all servers are listed.
         limits: The limit of a message, if an option sets it.
         notices: What the user should know, with secrets hidden.
         wants_meta: Whether the document includes `meta()`.
@@ -49,10 +49,10 @@ class Invocation:
     def __init__(self) -> None:
         self.command = ""
         self.phase = "arguments"
-        self.opened: ServerSession | None = None
+        self.opened: OpenServer | None = None
         self.selected_servers: dict[str, tuple[ServerConfig, ServerConfig]] = {}
         self.listed_servers: list[tuple[ServerConfig, list[dict[str, Any]]]] = []
-        self.other_sessions: list[ServerSession] = []
+        self.other_opened: list[OpenServer] = []
         self.limits: dict[str, int] = {}
         self.notices: list[str] = []
         self.wants_meta = self.is_verbose = False
@@ -90,7 +90,7 @@ class Invocation:
         if options.max_result is not None:
             self.limits["max_bytes"] = options.max_result << 20
 
-    def open(self, server: ServerConfig, ask_form: AskForm | None = None) -> ServerSession:
+    def open(self, server: ServerConfig, ask_form: AskForm | None = None) -> OpenServer:
         """Start or connect to the server; `ask_form` answers its forms.
 
         Signals are blocked while a process starts, so that none arrives before `opened` refers to it.
@@ -106,12 +106,12 @@ class Invocation:
         """Return the server's name and version, the protocol version and the seconds of each phase."""
         if self.opened is None:
             return {}
-        session = self.opened.session
+        client = self.opened.client
         return {
             "server": self.opened.server.name,
-            "serverInfo": session.info,
-            "protocolVersion": session.version,
-            "seconds": {phase: round(seconds, 6) for phase, seconds in session.phase_seconds.items()},
+            "serverInfo": client.info,
+            "protocolVersion": client.version,
+            "seconds": {phase: round(seconds, 6) for phase, seconds in client.phase_seconds.items()},
         }
 
 

@@ -21,7 +21,7 @@ def run(arguments: Sequence[str]) -> int:
     open_missing_streams()
     try:
         listen_for_signals()
-        document = execute_command(arguments, invocation)
+        document = run_json_command(arguments, invocation)
         ignore_signals()
     except StoppedBySignal as stop:
         document = _interrupted_document(stop.name, invocation)
@@ -31,7 +31,7 @@ def run(arguments: Sequence[str]) -> int:
 
     write_error = write_document(_add_notices(document, invocation))
     if (opened := invocation.opened) is not None:
-        if invocation.is_verbose and (stderr_text := opened.session.stderr_tail):
+        if invocation.is_verbose and (stderr_text := opened.client.stderr_tail):
             from ...core.sanitize import sanitize_for_terminal
 
             sys.stderr.write(f"{sanitize_for_terminal(invocation.secrets.redact_all(stderr_text))}\n")
@@ -41,7 +41,7 @@ def run(arguments: Sequence[str]) -> int:
     return 0 if write_error is None and document.get("ok", True) else 1
 
 
-def execute_command(arguments: Sequence[str], invocation: Invocation) -> dict[str, Any]:
+def run_json_command(arguments: Sequence[str], invocation: Invocation) -> dict[str, Any]:
     """Execute the command and return its document."""
     try:
         from .commands import COMMANDS

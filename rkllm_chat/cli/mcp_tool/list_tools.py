@@ -11,7 +11,7 @@ from typing import Any
 from ...config.servers import ServerConfig
 from ...core.errors import ChatError, UsageError
 from ...core.sanitize import sanitize_line
-from ...mcp_client.direct.open_server import ServerSession, open_server
+from ...mcp_client.direct.open_server import OpenServer, open_server
 from ..json_commands.ask_servers import ServerAnswer, ask_servers
 from ..json_commands.commands import select_server_to_start
 from ..json_commands.invocation import Invocation, block_signals
@@ -60,15 +60,15 @@ def list_all_tools(options: Options, invocation: Invocation, only: str = "") -> 
     if only:
         only = find_only_server(only, found).name
 
-    def open_session(server: ServerConfig) -> ServerSession:
+    def open_for_listing(server: ServerConfig) -> OpenServer:
         with block_signals():
-            invocation.other_sessions.append(opened := open_server(server))
+            invocation.other_opened.append(opened := open_server(server))
         return opened
 
     def select(name: str) -> ServerConfig:
         return select_server_to_start(found, name, options, invocation)
 
-    answers = ask_servers([only] if only else found.servers, select, open_session)
+    answers = ask_servers([only] if only else found.servers, select, open_for_listing)
     invocation.listed_servers += [(found.get(answer.name), answer.tools) for answer in answers if answer.error is None]
     reasons = {answer.name: str(invocation.hide_secrets(str(answer.error), answer.name)) for answer in answers}
     return _show_all(answers, reasons, options)

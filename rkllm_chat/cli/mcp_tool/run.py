@@ -25,7 +25,7 @@ from ..json_commands.invocation import (
 from .options import make_options, parse
 
 if TYPE_CHECKING:
-    from ...mcp_client.direct.open_server import ServerSession
+    from ...mcp_client.direct.open_server import OpenServer
     from .options import Options
 
 
@@ -52,10 +52,10 @@ def run(words: Sequence[str]) -> int:
     if (opened := invocation.opened) is not None:
         with suppress(Exception):  # the output is written already
             opened.close()
-    if invocation.other_sessions:
-        from ..json_commands.ask_servers import close_sessions
+    if invocation.other_opened:
+        from ..json_commands.ask_servers import close_servers
 
-        close_sessions(invocation.other_sessions)
+        close_servers(invocation.other_opened)
     return code or (WRITE_ERROR_CODE if write_error else 0)
 
 
@@ -109,8 +109,8 @@ def _write_stderr(invocation: Invocation, is_verbose: bool) -> None:
 
     Secrets are hidden.
     """
-    sessions = [opened for opened in (invocation.opened, *invocation.other_sessions) if opened]
-    notices = [*invocation.notices, *filter(None, [opened.sandbox_notice for opened in sessions])]
+    all_opened = [opened for opened in (invocation.opened, *invocation.other_opened) if opened]
+    notices = [*invocation.notices, *filter(None, [opened.sandbox_notice for opened in all_opened])]
     if not (notices or is_verbose):
         return
     from ...core.sanitize import sanitize_for_terminal, sanitize_line  # 2 ms, measured
@@ -118,7 +118,7 @@ def _write_stderr(invocation: Invocation, is_verbose: bool) -> None:
     lines = [f"mcp-tool: {sanitize_line(line)}" for line in notices]
     if is_verbose and invocation.opened is not None:
         lines.append(sanitize_for_terminal(_read_stderr(invocation, invocation.opened)))
-    for opened in invocation.other_sessions if is_verbose else ():
+    for opened in invocation.other_opened if is_verbose else ():
         name = opened.server.name
         text = sanitize_for_terminal(_read_stderr(invocation, opened))
         lines += [f"{sanitize_line(name)}: {line}" for line in text.splitlines()]
@@ -128,6 +128,6 @@ def _write_stderr(invocation: Invocation, is_verbose: bool) -> None:
             os.write(sys.stderr.fileno(), data.encode("utf-8", errors="replace"))
 
 
-def _read_stderr(invocation: Invocation, opened: ServerSession) -> str:
+def _read_stderr(invocation: Invocation, opened: OpenServer) -> str:
     """Return the end of a server's standard error with its secrets hidden."""
-    return str(invocation.hide_secrets(opened.session.stderr_tail, opened.server.name))
+    return str(invocation.hide_secrets(opened.client.stderr_tail, opened.server.name))

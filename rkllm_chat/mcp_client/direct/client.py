@@ -14,7 +14,7 @@ from .known_versions import is_stateless, note_stateless
 
 if TYPE_CHECKING:
     from ..protocol.dialog import AskForm
-    from ..protocol.session import Session
+    from ..protocol.session import JsonRpcSession
 
 
 class Channel:
@@ -24,7 +24,7 @@ class Channel:
         session: The requests in flight.
     """
 
-    session: Session
+    session: JsonRpcSession
 
     def send(self, message: dict[str, Any]) -> None:
         """Send or queue a message; `exchange` sends the rest. Raises ValueError if it cannot be sent."""
@@ -50,7 +50,7 @@ class Channel:
 class UnsupportedByDirectClient(Exception):  # noqa: N818 - not an error
     """Raised before any side effect when the server needs what only the client of the chat supports.
 
-    That is a redirect, a proxy, OAuth, or HTTP with SSE. The caller retries with `connection_session`.
+    That is a redirect, a proxy, OAuth, or HTTP with SSE. The caller retries with `connection_client`.
     """
 
 

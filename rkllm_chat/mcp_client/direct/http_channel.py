@@ -35,7 +35,7 @@ from ..protocol.http_answer import adopt_error, parse_small, quote_error_body, r
 from ..protocol.http_body import CHUNK_BYTES, BodyDecoder
 from ..protocol.http_headers import SESSION_HEADER, make_message_headers, make_stream_headers
 from ..protocol.limits import MAX_RESULT_BYTES, ProgressDeadline
-from ..protocol.session import Session
+from ..protocol.session import JsonRpcSession
 from ..transports.addresses import (
     LOOKUP_TIMEOUT_S,
     check_headers,
@@ -83,7 +83,7 @@ class HttpChannel(Channel):
         self._response: HTTPResponse | None = None
         self._socket: Any = None  # of the response; its connection may have none any more
         self._end = 0.0
-        self.session = Session(max_bytes)
+        self.session = JsonRpcSession(max_bytes)
         self._unsent: list[tuple[dict[str, Any], bytes]] = []
         self._session_id = self._version = ""
         self._has_answered = self._has_waited = self._has_lost_session = False

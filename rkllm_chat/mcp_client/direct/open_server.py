@@ -47,19 +47,17 @@ if TYPE_CHECKING:
     from ...config.tool_pins import QuarantineReason
     from ..protocol.dialog import AskForm
     from .client import DirectClient
-    from .connection_session import ConnectionSession
+    from .connection_client import ConnectionClient
 
     _T = TypeVar("_T")
 
-    DirectSession = DirectClient | ConnectionSession
+    OneShotClient = DirectClient | ConnectionClient
 
 
 _ENVELOPE_MEMBERS = ("resultType", "ttlMs", "cacheScope")
 
 
-def open_server(
-    server: ServerConfig, max_bytes: int = MAX_RESULT_BYTES, ask_form: AskForm | None = None
-) -> ServerSession:
+def open_server(server: ServerConfig, max_bytes: int = MAX_RESULT_BYTES, ask_form: AskForm | None = None) -> OpenServer:
     """Start or connect a server; the first request is sent at once, its response read when needed.
 
     Args:
@@ -67,18 +65,18 @@ def open_server(
         max_bytes: Limit of a message.
         ask_form: Answers the server's forms; None if there is nobody to ask.
     """
-    return ServerSession(server, _select_session(server, max_bytes, ask_form), max_bytes, ask_form)
+    return OpenServer(server, _select_client(server, max_bytes, ask_form), max_bytes, ask_form)
 
 
-def open_as_chat(server: ServerConfig) -> ServerSession:
+def open_as_chat(server: ServerConfig) -> OpenServer:
     """Connect a server as the chat does, so that it lists the same tools; what it asks of the client is declined."""
-    from .connection_session import ConnectionSession
+    from .connection_client import ConnectionClient
 
-    return ServerSession(server, ConnectionSession(server, as_chat=True))
+    return OpenServer(server, ConnectionClient(server, as_chat=True))
 
 
-def _select_session(server: ServerConfig, max_bytes: int, ask_form: AskForm | None) -> DirectSession:
-    """Return a session: the small client for a command and plain HTTP, that of the chat for the rest."""
+def _select_client(server: ServerConfig, max_bytes: int, ask_form: AskForm | None) -> OneShotClient:
+    """Return a client: the small client for a command and plain HTTP, that of the chat for the rest."""
     if server.command and server.transport in ("", "stdio"):
         from .posix_process import start_program
 
@@ -99,19 +97,19 @@ def _select_session(server: ServerConfig, max_bytes: int, ask_form: AskForm | No
     return _open_with_connection(server, max_bytes, ask_form)
 
 
-def _open_with_connection(server: ServerConfig, max_bytes: int, ask_form: AskForm | None) -> DirectSession:
-    """Return a session through the client of the chat."""
-    from .connection_session import ConnectionSession
+def _open_with_connection(server: ServerConfig, max_bytes: int, ask_form: AskForm | None) -> OneShotClient:
+    """Return the client of the chat."""
+    from .connection_client import ConnectionClient
 
-    return ConnectionSession(server, max_bytes, ask_form)
+    return ConnectionClient(server, max_bytes, ask_form)
 
 
-class ServerSession:
+class OpenServer:
     """An open server. Every method raises a ChatError: ConnectError, TimeLimitError, ProtocolError, AuthError.
 
     Attributes:
         server: The server's configuration.
-        session: The session in use.
+        client: The client in use.
         left_out: Tools that cannot be used, with the reason, after a listing.
         call_notices: What the user should know about the calls: what the sandbox has denied although they succeeded.
         is_list_cut: Whether a list was longer than what is read of it.
@@ -120,12 +118,12 @@ class ServerSession:
     def __init__(
         self,
         server: ServerConfig,
-        session: DirectSession,
+        client: OneShotClient,
         max_bytes: int = MAX_RESULT_BYTES,
         ask_form: AskForm | None = None,
     ) -> None:
         self.server, self._ask_form = server, ask_form
-        self.session = session
+        self.client = client
         self._max_bytes = max_bytes
         self._pins = ToolPins(TrustStore(find_state_folder()), server)
         self._prompt_pins = ToolPins(TrustStore(find_state_folder()), server, "prompts")
@@ -136,29 +134,29 @@ class ServerSession:
         self._known: dict[str, dict[str, Any]] = {}
         self._quarantine: dict[str, QuarantineReason] | None = None
 
-    def _run(self, do: Callable[[DirectSession], _T]) -> _T:
+    def _run(self, do: Callable[[OneShotClient], _T]) -> _T:
         """Run `do`, and again with the client of the chat if the small client does not support the server."""
         from .client import UnsupportedByDirectClient
 
         try:
-            return do(self.session)
+            return do(self.client)
         except UnsupportedByDirectClient:
             self._hand_over()
-        return do(self.session)
+        return do(self.client)
 
     def _hand_over(self) -> None:
         """Go on with the client of the chat."""
-        self.session.close()
-        self.session = _open_with_connection(self.server, self._max_bytes, self._ask_form)
+        self.client.close()
+        self.client = _open_with_connection(self.server, self._max_bytes, self._ask_form)
 
     def open(self) -> None:
         """Wait until the server answers."""
-        self._run(lambda session: session.open())
+        self._run(lambda client: client.open())
 
     @property
     def sandbox_notice(self) -> str:
         """Say that the server runs without a sandbox although one is configured; "" if it does not."""
-        reason = self.session.no_sandbox
+        reason = self.client.no_sandbox
         return f'Server "{self.server.name}" runs without a sandbox: {reason}.' if reason else ""
 
     def list_all_tools(self) -> list[dict[str, Any]]:
@@ -227,14 +225,14 @@ class ServerSession:
             self.call_notices.append(describe_cut_result(self.server.name, name, size))
         else:
             self._check_output(name, result)
-        if not result.get("isError") and (denial := self.session.explain_denial("")):
+        if not result.get("isError") and (denial := self.client.explain_denial("")):
             self.call_notices.append(denial)
         return result
 
     def _requires_task(self, name: str) -> bool:
         execution = self._known.get(name, {}).get("execution")
         is_required = isinstance(execution, dict) and execution.get("taskSupport") == "required"
-        return is_required and self.session.may_require_tasks
+        return is_required and self.client.may_require_tasks
 
     def _lists_as_task(self, name: str) -> bool:
         """List the tools, and tell whether this one must be called as a task."""
@@ -247,7 +245,7 @@ class ServerSession:
 
         The server may have asked for what there is not, or its sandbox may have denied it something.
         """
-        return NEEDS.get(self.session.needs, "") or self.session.explain_denial(text)
+        return NEEDS.get(self.client.needs, "") or self.client.explain_denial(text)
 
     def _check_output(self, name: str, result: dict[str, Any]) -> None:
         """Check a result against the output schema of its tool, if the tools were listed. Raises ProtocolError."""
@@ -308,7 +306,7 @@ class ServerSession:
             ProtocolError: A page is unusable.
             TimeLimitError: All pages together take too long.
         """
-        if not self._run(lambda session: session.has_capability(capability or method.partition("/")[0])):
+        if not self._run(lambda client: client.has_capability(capability or method.partition("/")[0])):
             return []
         entries: list[dict[str, Any]] = []
         pages, limit_s = ListPages(), min(LIST_TIMEOUT_S, self.server.timeout_s)
@@ -334,7 +332,7 @@ class ServerSession:
 
     def _request(self, method: str, params: dict[str, Any], phase: str, limit_s: float | None) -> dict[str, Any]:
         try:
-            result = self._run(lambda session: session.request(method, params, phase, limit_s or self.server.timeout_s))
+            result = self._run(lambda client: client.request(method, params, phase, limit_s or self.server.timeout_s))
         except ProtocolError as error:
             if phase != "list" and "code" in error.details and not error.hint:  # the server's own answer
                 error.hint = self.explain_failure(error.message)
@@ -343,7 +341,7 @@ class ServerSession:
 
     def close(self, is_patient: bool = True) -> None:
         """Stop the server process with all its children; may be called twice."""
-        self.session.close(is_patient)
+        self.client.close(is_patient)
 
     def __enter__(self) -> Self:
         return self

@@ -19,7 +19,7 @@ from ..process.process_tree import wait_readable
 from ..protocol.cut_result import explain_size
 from ..protocol.faults import quote_stderr
 from ..protocol.limits import MAX_DISCARDED_BYTES, MAX_RESULT_BYTES, STDERR_TAIL_BYTES, ProgressDeadline
-from ..protocol.session import Session
+from ..protocol.session import JsonRpcSession
 from .client import Channel, make_timeout_error
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class StdioChannel(Channel):
 
     def __init__(self, name: str, program: PosixProcess, max_bytes: int = MAX_RESULT_BYTES) -> None:
         self._name, self._program, self._max_bytes = name, program, max_bytes
-        self.session = Session(max_bytes)
+        self.session = JsonRpcSession(max_bytes)
         self._unwritten = bytearray()
         self._events: list[Event] = []
         self._stderr_tail = b""

@@ -1,4 +1,4 @@
-"""The requests of an MCP client, from the handshake to a result, on top of a `Session`. No I/O.
+"""The requests of an MCP client, from the handshake to a result, on top of a `JsonRpcSession`. No I/O.
 
 Source: the MCP specification, revisions 2024-11-05 to 2025-11-25 (lifecycle) and 2026-07-28 (stateless requests). The
 blocking driver uses `Dialog`; the asyncio client has many requests in flight and uses the functions.
@@ -15,7 +15,7 @@ from .faults import METHOD_NOT_FOUND, is_same_id, make_answer_error
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from .session import Event, Session
+    from .session import Event, JsonRpcSession
 
     AskForm = Callable[[dict[str, Any]], dict[str, Any]]
     """Fills a form of the server, or shows a URL: parameters and result of `elicitation/create`."""
@@ -90,7 +90,7 @@ class Dialog:
     """
 
     def __init__(
-        self, server: str, session: Session, roots: Sequence[str] = (), ask_form: AskForm | None = None
+        self, server: str, session: JsonRpcSession, roots: Sequence[str] = (), ask_form: AskForm | None = None
     ) -> None:
         self._server, self._session, self._roots, self._ask_form = server, session, roots, ask_form
         self.refused_methods: set[str] = set()

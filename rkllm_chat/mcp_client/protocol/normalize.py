@@ -1,6 +1,6 @@
 """Bring what servers send into the form of the specification, before anything judges it. Pure functions on JSON values.
 
-`Session` applies this to every response, so that all clients of this program take the same servers. What it knows:
+`JsonRpcSession` applies this to every response, so that all clients of this program take the same servers. It knows:
 
 - PHP writes an empty object as `[]`, and an array with gaps as an object with numbers for keys.
 - Some servers write null for what is absent.

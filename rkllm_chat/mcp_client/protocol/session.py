@@ -67,7 +67,7 @@ class Event(NamedTuple):
     method: str = ""
 
 
-class Session:
+class JsonRpcSession:
     """The requests in flight on one connection, and a filter of what the server writes.
 
     Notifications are limited to 50 per 0.1 s, requests of the server to 10 per 0.1 s and 16 unanswered.

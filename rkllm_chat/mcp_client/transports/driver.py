@@ -1,4 +1,4 @@
-"""The asyncio driver of a `Session`: a request is a future by its id, a request of the server is answered by a task.
+"""The asyncio driver of a `JsonRpcSession`: a request is a future by its id, a task answers a request of the server.
 
 A transport passes on what the server has written, `deliver`, and sends what it is given, `put`. When the connection
 ends, the results that came just before it are delivered first; then the requests that are left fail.
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..protocol.dialog import FIRST_ID, UNCANCELLABLE, read_progress
 from ..protocol.faults import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, UNUSABLE_CODE, make_unusable
-from ..protocol.session import Event, Session
+from ..protocol.session import Event, JsonRpcSession
 from ..timing import PausableDeadlines
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class Driver:
         deadlines: PausableDeadlines,
     ) -> None:
         self._log, self._put, self._deadlines, self.has_ended = note, put, deadlines, has_ended
-        self.session = Session(max_bytes, self._note)
+        self.session = JsonRpcSession(max_bytes, self._note)
         self.sent_methods: set[str] = set()
         self.version = ""
         self.header_arguments: dict[str, Any] = {}

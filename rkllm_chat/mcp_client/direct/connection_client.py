@@ -38,7 +38,7 @@ _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _T = TypeVar("_T")
 
 
-class ConnectionSession:
+class ConnectionClient:
     """A session with the interface of `DirectClient`, through a `Connection`. Every method raises only ChatErrors.
 
     Attributes:
