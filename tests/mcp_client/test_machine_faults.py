@@ -161,12 +161,12 @@ def records_of(shelf: SessionDirectory, name: str) -> list[Message]:
 
 
 @pytest.mark.slow
-def test_a_client_with_little_memory_refuses_100_mb_all_the_same(tmp_path: Path) -> None:
+def test_a_client_with_little_memory_cuts_100_mb_all_the_same(tmp_path: Path) -> None:
     program = [sys.executable, "-m", "mcp_client.faults", str(tmp_path), "huge-result"]
     command = ["bash", "-c", 'ulimit -v 409600; exec "$@"', "client", *program]
     done = subprocess.run(command, capture_output=True, env=client_environment(), timeout=50, check=True)
     told = json.loads(done.stdout)["huge-result"]
-    assert told["status"] == "failed" and "limit 4 MB" in told["text"]
+    assert told["status"] == "completed" and told["text"].endswith("the limit is 4 MB.]")
     assert told["after"] == ["still here", "still here"]
     assert told["seconds"] < allow_s(4)
     assert b"Traceback" not in done.stderr
