@@ -131,7 +131,9 @@ class StatusSource:
             parts["activity"] = spin(words("price.total", total=self._written_tokens))
             activity_short = spin(str(self._written_tokens))
         if self._written_tokens:
-            tokens_per_s = find_rate(self._written_tokens - 1, self._written_at - self._writing_since)
+            # at a question the model has written all; else it may be stuck, and its speed falls
+            until = self._written_at if asks else time.monotonic()
+            tokens_per_s = find_rate(self._written_tokens - 1, until - self._writing_since)
         if tokens_per_s:
             parts["speed"] = words("status.speed", tokens=format_rate(tokens_per_s))
         board = [f"NPU {self._npu}%"] if self._npu is not None else []

@@ -293,6 +293,8 @@ def test_help_is_answered_while_a_model_loads_and_while_it_writes(
     screen.wait_for_prompt()
     screen.say("a story\r", "Once upon")
     screen.say("/help copy\r", "/copy [code [NUMBER]]: copy the last answer")
+    # Ctrl+C is the pager's until it has ended, and then the status line is back
+    screen.wait_until(lambda: term == "dumb" or " tokens" in screen.lines()[-1], "the status line")
     screen.say(CTRL_C, "[Stopped]")
 
 
