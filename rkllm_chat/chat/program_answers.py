@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from shlex import quote
 
+from ..calls.described_calls import asks_for_change
 from ..config.policy import exact_pattern
 from ..core import i18n
 from ..core.i18n import Words, detect_text_language
@@ -64,10 +65,18 @@ def _summarize_call(tool: Tool, result: ToolResult) -> str:
 
 
 def describe_rest(chat: Conversation, results: Sequence[ToolResult], names: Sequence[str]) -> str:
-    """Return one line on what an answer leaves out: results, and names that nobody has looked up; "" for nothing."""
+    """Return one line on what an answer leaves out, "" for nothing.
+
+    Args:
+        chat: The conversation.
+        results: The results that it leaves out.
+        names: What the question names, and nobody has looked up, or used for the change that the question asks for.
+    """
     lines = [_describe_call(chat, result) for result in results[:_MAX_CALLS]]
     if names:
-        lines.append(_load_words(chat)("chat.not_looked_up", names=", ".join(names)))
+        is_change = asks_for_change(chat.history[find_last_turn(chat.history)].text)
+        line = describe_unmade(chat) if is_change else _load_words(chat)("chat.not_looked_up", names=", ".join(names))
+        lines.append(f"[{line}]")
     return " ".join(lines)
 
 

@@ -165,8 +165,11 @@ class ValueRules:
         return left_out + [result for result in evidence.failures if not _holds_result(reply, result.text, evidence)]
 
     def list_unsettled(self) -> list[str]:
-        """Return the names and files that a question asks about and nobody has looked up; katakana was translated."""
-        if asks_for_change(self._evidence.question.original):
+        """Return the names and files of a question in no call and no result; a word in katakana was translated.
+
+        None of them where something was changed: its calls say it in words of their own.
+        """
+        if self._has_changed(self._evidence):
             return []
         return [name for name in self.find_left_over() if not name[0].isdigit() and not CJK_RUN.fullmatch(name)]
 
@@ -192,13 +195,14 @@ class ValueRules:
         if not (self._are_on and chat.toolbox.tools) or chat.answers_json:
             return None
         question = evidence.question.original
-        if not (asks_for_change(question) and claims_change(reply, question)):
-            return None
-        reading = {(tool.server, tool.name) for tool in chat.toolbox.tools if not may_write(tool)}
+        is_claimed = asks_for_change(question) and claims_change(reply, question)
+        return ReplyDiscarded(reason="unmade") if is_claimed and not self._has_changed(evidence) else None
+
+    def _has_changed(self, evidence: Evidence) -> bool:
+        """Return whether a call that may change something has completed in the turn."""
+        reading = {(tool.server, tool.name) for tool in self._chat.toolbox.tools if not may_write(tool)}
         made = [result for result in evidence.results if result.status == "completed"]
-        if any((result.server, result.tool) not in reading for result in made):
-            return None
-        return ReplyDiscarded(reason="unmade")
+        return any((result.server, result.tool) not in reading for result in made)
 
     def find_unfit(self, reply: str) -> ReplyDiscarded | None:
         """Return why a reply is no answer, whatever the results are; JSON is one where the question asks for it."""

@@ -170,7 +170,7 @@ def test_the_values_of_a_call_decide_whether_the_model_answers_now(
     events = take_turn(chat, question)
     discarded = [event for event in events if isinstance(event, ReplyDiscarded)]
     assert (len(toolbox.called), [event.reason for event in discarded]) == (made, [reason] if reason else [])
-    assert read(events).text == "So it is."
+    assert read(events).text.partition("\n\n[")[0] == "So it is."
     for event in discarded:
         assert event.reason in REASONS and event.values in describe_event(event, i18n.load())
     discarded_text = calls[-1] if reason else "\0"
@@ -660,6 +660,9 @@ def test_a_half_that_could_not_be_looked_up_is_said_to_be_none() -> None:
     chat, _ = open_office([NOTE, "It has 98.6.", call_text("read_note", title="x"), "It has 98.6."])
     text = read(take_turn(chat, "What does the note wifi say, and who is Turin?")).text
     assert text == "It has 98.6.\n\n[Not looked up: Turin]"
+    chat, _ = open_office([NOTE, "It has 98.6.", NOTE, "It has 98.6 in it."])
+    text = read(take_turn(chat, "Read the note wifi and write it into first.txt.")).text
+    assert text == "It has 98.6.\n\n[Nothing was changed: the model called no tool that does it.]"
     nowhere = call_text("find_contact", name="nowhere")
     for answer, told in (("It has 98.6, and he is ill.", True), ("It has 98.6; there is no such person.", False)):
         chat, _ = open_office([NOTE, nowhere, nowhere, answer])
