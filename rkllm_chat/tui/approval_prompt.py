@@ -22,7 +22,7 @@ from ..core.sanitize import MAX_LINE_LENGTH, escape_line_visibly, escape_visibly
 from ..core.working_folder import find_working_folder
 from .external_programs import has_desktop, open_page
 from .file_changes import FileChange, find_change
-from .slash_commands import names_command
+from .slash_commands import is_command
 
 EDITED_KEYS: Mapping[str, str] = {"y": "once", "e": "edit", "n": "because", "q": "stop"}
 CONSENT_KEYS: Mapping[str, str] = {**EDITED_KEYS, "u": "session", "a": "always"}
@@ -33,7 +33,13 @@ _MAX_BLANK_LINES, _MAX_SHORT_LINES, _MAX_SUMMARY_LENGTH = 2, 10, 60
 _SCREEN_LINE = re.compile(r".{1,80}")
 _BLANKS = re.compile(r"[^\S\n]{24,}")
 PATH_PATTERN = re.compile(r"~?/|~$|\.\.(?:/|$)|[^\s:]*/\.\.(?:/|$)")
+_BEFORE_KEY = re.compile(r" (?=\[\w\] )")
 _MAX_NAME_LENGTH = 40
+
+
+def split_answers(question: str) -> list[str]:
+    """Split the line of a question before each of its answers, where it may break: "Run it? [y] once [n] no"."""
+    return _BEFORE_KEY.split(question)
 
 
 class CallLine(NamedTuple):
@@ -228,10 +234,10 @@ class TerminalFrontend(ABC):
                     return "no"
 
     async def _ask_reason(self) -> str:
-        """Ask why a call is declined; a command is none."""
-        while names_command(reason := (await self.ask_text(self._words("question.reason"), "") or "").strip()):
+        """Ask why a call is declined; a command is none, and two slashes begin a text as in a message."""
+        while is_command(reason := (await self.ask_text(self._words("question.reason"), "") or "").strip()):
             await self.run_later(reason)
-        return reason
+        return reason.removeprefix("/")
 
     async def _edit_arguments(self, tool: Tool, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the arguments as the user has edited them; unchanged if the user gives up."""

@@ -62,7 +62,19 @@ class EventPrinter:
         color: bool,
         mark: str = ANSWER_MARK,
         names_servers: Callable[[], bool] = lambda: False,
+        get_width: Callable[[], int] = lambda: 0,
     ) -> None:
+        """Create the printer.
+
+        Args:
+            answer: Stream of the reply.
+            side: Stream of tool lines and notices.
+            words: The language.
+            color: Whether lines of the program are dim.
+            mark: What an answer begins with.
+            names_servers: Returns whether the lines about calls name the servers of the tools.
+            get_width: Returns the width that lines of the program are wrapped to; 0 for none.
+        """
         for stream in (answer, side):
             if isinstance(stream, TextIOWrapper):
                 stream.reconfigure(errors=ASCII_FALLBACK)
@@ -71,7 +83,7 @@ class EventPrinter:
         self._words = words
         self._color = color
         self._mark = mark
-        self._names_servers = names_servers
+        self._names_servers, self._get_width = names_servers, get_width
         self._space = self._before = ""
         self._kind: type[Text] | type[Thought] | None = None
 
@@ -81,7 +93,7 @@ class EventPrinter:
             case Text() | Thought():
                 self._write_text(event)
             case Table():
-                self._write_lines(format_table(event))
+                self._write_lines(format_table(event, self._get_width()))
             case Page(text):
                 self._write_lines(sanitize_for_terminal(text).splitlines())
             case ToolProgress():
@@ -121,12 +133,15 @@ class EventPrinter:
         self._space = text[len(words) :]
 
     def _write_line(self, text: str, is_error: bool = False) -> None:
-        line = truncate(text, MAX_LINE_LENGTH)
-        self._write_lines([f"{DIM}{line}{PLAIN}" if self._color and not is_error else line])
+        self._write_lines([truncate(text, MAX_LINE_LENGTH)], self._color and not is_error)
 
-    def _write_lines(self, lines: Sequence[str]) -> None:
+    def _write_lines(self, lines: Sequence[str], is_dim: bool = False) -> None:
+        from .markdown.cells import break_words
+
         self.end_line()
-        self._side.write("".join(f"{line}\n" for line in lines))
+        width = self._get_width()
+        parts = [part for line in lines for part in (break_words(line, width) if width else [line])]
+        self._side.write("".join(f"{DIM}{part}{PLAIN}\n" if is_dim else f"{part}\n" for part in parts))
         self._side.flush()
 
 

@@ -25,7 +25,7 @@ from ..core.sanitize import (
     sanitize_line,
     summarize_arguments,
 )
-from .approval_prompt import CallLine, TerminalFrontend
+from .approval_prompt import CallLine, TerminalFrontend, split_answers
 from .event_lines import format_table
 from .event_view import EventView
 from .input_line import PROMPT, Question
@@ -40,8 +40,8 @@ from .terminal_pictures import choose_protocol, draw_picture
 from .theme import Theme, paint
 
 _MAX_ECHOED, _MAX_ECHOED_LINES = 4000, 40
-_KEY, _BEFORE_KEY = re.compile(r"\[(\w)\] "), re.compile(r" (?=\[\w\] )")
-"""An answer in the line of a question, as in "Run it? [y] once [n] no", and where the line may break."""
+_KEY = re.compile(r"\[(\w)\] ")
+"""An answer in the line of a question, as in "Run it? [y] once [n] no"."""
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _MAX_COPY_BYTES = 74_000
 """Terminals drop longer clipboard texts (xterm, tmux)."""
@@ -344,8 +344,10 @@ class InteractiveFrontend(TerminalFrontend):
             self.live.release_result()
             if self._status_source.settings.bell:
                 self.screen.write_raw("\a")
-            phrases = _BEFORE_KEY.split(escape_line_visibly(question))
-            *lines, last = [*about, *wrap_phrases(phrases, self.screen.width - 1)]
+            *lines, last = [
+                *about,
+                *wrap_phrases(split_answers(escape_line_visibly(question)), self.screen.width - 1),
+            ]
             hidden = max(0, len(lines) - layout.question_rows)
             if short and hidden and layout.is_low:
                 self.screen.print_lines([*lines, last])

@@ -22,9 +22,10 @@ from ..core.errors import ChatError
 from ..core.events import Draft, Event, Notice, NoticeLevel, Page, Table
 from ..core.i18n import Words
 from ..core.sanitize import escape_line_visibly
-from .approval_prompt import CallLine, TerminalFrontend
+from .approval_prompt import CallLine, TerminalFrontend, split_answers
 from .event_lines import EventPrinter, open_terminal
 from .external_programs import start_external
+from .markdown.cells import wrap_phrases
 from .picker import Picker
 from .slash_commands import explain, needs_no_turn
 from .status_source import StatusSource
@@ -49,7 +50,12 @@ class LineModeFrontend(TerminalFrontend):
         super().__init__(words)
         self._out = open_terminal()
         self._printer = EventPrinter(
-            self._out, self._out, words, color, names_servers=lambda: status_source.has_several_servers
+            self._out,
+            self._out,
+            words,
+            color,
+            names_servers=lambda: status_source.has_several_servers,
+            get_width=self._get_width,
         )
         self._input, self._draft = b"", ""
         self._status_source = status_source
@@ -95,7 +101,10 @@ class LineModeFrontend(TerminalFrontend):
             self._input = f"{line}\n".encode() + self._input
 
     async def run_later(self, line: str) -> None:
-        """Run a command before the next line is read."""
+        """Run a line before the next one is read, /help at once."""
+        if needs_no_turn(line):
+            await self._show_help(line)
+            return
         self._later.append(line)
         self.notify(self._words("question.command_waits", line=line))
 
@@ -151,7 +160,8 @@ class LineModeFrontend(TerminalFrontend):
         """Show a call and ask a question that a line with one key answers; another line is a message for later."""
         answer = await self._ask(f"{question} ", "", Page("\n".join(line.text for line in lines)))
         while answer and answer.lower() not in keys:
-            self.notify(self._words("question.no_key", line=answer, keys=", ".join(keys)))
+            if not needs_no_turn(answer):
+                self.notify(self._words("question.no_key", line=answer, keys=", ".join(keys)))
             if answer.lower() not in ("yes", "no"):
                 await self.run_later(answer)
             answer = await self._ask(f"{question} ", "")
@@ -198,7 +208,7 @@ class LineModeFrontend(TerminalFrontend):
         Raises:
             KeyboardInterrupt: Ctrl+C was pressed.
         """
-        reading = _Reading(f"{escape_line_visibly(prompt)} ", is_next)
+        reading = _Reading(f"{self._wrap(escape_line_visibly(prompt))} ", is_next)
 
         def interrupt() -> None:
             reading.is_interrupted = True
@@ -228,6 +238,18 @@ class LineModeFrontend(TerminalFrontend):
         line, ended, rest = self._input.partition(b"\n")
         self._input = rest
         return _decode(line) if ended or line else None
+
+    def _wrap(self, prompt: str) -> str:
+        """Return a prompt as lines that the terminal need not wrap, with room for what is typed behind it."""
+        width = self._get_width()
+        return "\n".join(wrap_phrases(split_answers(prompt), width - 1)) if width > 1 and prompt else prompt
+
+    def _get_width(self) -> int:
+        """Return the width of the terminal in cells; 0 if it is not known."""
+        try:
+            return os.get_terminal_size(self._out.fileno()).columns
+        except OSError:
+            return 0
 
     def _has_line(self, is_next: bool) -> bool:
         return bool(self._has_ended or b"\n" in self._input or (is_next and self._later))

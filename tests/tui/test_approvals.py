@@ -36,7 +36,7 @@ def test_the_model_is_told_why_a_call_was_declined(open_chat: OpenChat, folder: 
     screen.say("n", "Why not? The model is told")
     screen.say("it is Sunday\r", f"[MCP: Tool 'write_log' declined; the model is told: {told}]", "◆ Sorry.")
     screen.wait_for_prompt()
-    screen.enter("/calls", f'write_log  text="x"  declined  0.00 s  {told}')
+    screen.enter("/calls", f'write_log  text="x"  declined  -  {told}')
     screen.enter("/export talk.md", "talk.md")
     assert told in (folder / "talk.md").read_text(encoding="utf-8")
     ask(screen, "go on")
@@ -82,8 +82,9 @@ def test_a_command_is_no_reason(open_chat: OpenChat) -> None:
     screen.say("n", "Why not?")
     screen.say("/help undo\r", "/undo [NUMBER]: remove the last turn")
     screen.say("/permissions\r", "After this turn: /permissions")
+    screen.say("/status\r", "After this turn: /status")
     told = "the model is told: The user did not allow this call: /tmp is"
-    screen.say("/tmp is full\r", told, "◆ Sorry.", "> /permissions", "default  ask")
+    screen.say("//tmp is full\r", told, "◆ Sorry.", "> /permissions", "default  ask", '"/status"')
 
 
 @pytest.mark.slow

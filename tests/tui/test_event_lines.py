@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from io import StringIO
 
 import pytest
@@ -25,6 +26,7 @@ from rkllm_chat.core.events import (
 )
 from rkllm_chat.core.messages import Status, ToolCall, ToolResult
 from rkllm_chat.tui.event_lines import EventPrinter, format_table
+from rkllm_chat.tui.markdown.cells import break_words, wrap_text
 
 CALL = ToolCall("get_time", {"place": "Tokyo"})
 
@@ -55,6 +57,22 @@ def test_a_turn_with_a_tool() -> None:
         "[MCP: Tool 'get_time' completed]\n"
         "◆ It is noon.\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("wrap", "text", "lines"),
+    [
+        (wrap_text, "may read /venvs/dev/lib/site-packages", ["may read", "/venvs/dev/lib/", "site-packages"]),
+        (wrap_text, "x" * 25, ["x" * 16, "x" * 9]),
+        (break_words, "! 由模型编造（值不在对话）：content", ["! 由模型编造（值", "不在对话）：", "content"]),
+        (break_words, "! 値がありません値があります：content", ["! 値がありません", "値があります：", "content"]),
+        (break_words, "! 値がありません、です", ["! 値がありませ", "ん、です"]),
+    ],
+)
+def test_a_line_breaks_where_a_reader_expects_it(
+    wrap: Callable[[str, int], list[str]], text: str, lines: list[str]
+) -> None:
+    assert wrap(text, 16) == lines
 
 
 def test_a_call_is_named_with_its_server_where_there_are_several() -> None:

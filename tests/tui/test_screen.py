@@ -12,7 +12,7 @@ import pytest
 
 from stage import Screen, call_text
 
-from .server_configs import HARBOUR, write_harbour
+from .server_configs import HARBOUR, write_harbour, write_servers
 
 OpenChat = Callable[..., Screen]
 CTRL_C, ESC, LEFT = "\x03", "\x1b", "\x1b[D"
@@ -273,10 +273,21 @@ def test_on_a_dumb_terminal_a_text_is_no_answer_and_is_sent_later(open_chat: Ope
     screen.wait_for_end_of_line("stop:")
     screen.say("and how deep is it\r", '"and how deep is it" is none of the answers: y, e, n, q, u, a.')
     screen.say("yes\r", '"yes" is none')
+    screen.say("/help undo\r", "/undo [NUMBER]: remove the last turn")
     screen.say("n\r", "Enter gives no reason:")
     screen.say("/permissions\r", "After this turn: /permissions")
     screen.say("it is late\r", "◆ One.", "> y", "◆ Two.", "> and how deep is it", "◆ Three.", "default  ask")
     assert not any("completed" in line for line in screen.lines())
+
+
+def test_on_a_dumb_terminal_lines_of_the_program_break_between_words(open_chat: OpenChat, folder: Path) -> None:
+    servers = write_servers(folder, "two.toml", {"one": ["no-such-program"], "two": ["no-such-program-either"]})
+    screen = open_chat(servers, "Well.", TERM="dumb", size=(40, 30))
+    assert [line for line in screen.lines() if "two" in line or "program-either" in line] == [
+        "[MCP: Server 'two' failed to start; /mcp",
+        'restart two tries again. Server "two":',
+        'the command "no-such-program-either"',
+    ]
 
 
 @pytest.mark.usefixtures("harbour")

@@ -6,7 +6,7 @@ A style is the parameters of an SGR sequence: "1;4" for bold and underlined, "" 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import groupby
 
@@ -18,6 +18,8 @@ NO_START = frozenset(
     "、。，．・：；！？）］｝〕〉》」』】〙〗…‥ー々ゝゞぁぃぅぇぉっゃゅょァィゥェォッャュョ,.:;!?)]}%”’"
 )
 NO_END = frozenset("「『（［｛〔〈《【〘〖([{“‘")
+# in a word that is wider than a line, such as a path or an address
+_BREAKS_BEHIND = frozenset("/\\-_.,;:&=?")
 _MAX_CLUSTER_LENGTH, _MAX_CLUSTER_CELLS = 32, 2
 
 
@@ -77,17 +79,27 @@ def break_text(text: str, width: int) -> list[str]:
 
 
 def break_words(text: str, width: int) -> list[str]:
-    """Break plain text as `break_text` does, but behind a space in the second half of a line; all spaces are kept."""
+    """Break plain text, but behind a space in the second half of a line, or where wide characters permit it.
+
+    All spaces are kept.
+    """
     lines: list[list[Cluster]] = []
     line: list[Cluster] = []
     for piece in split_clusters([(text.expandtabs(4), "")]):
-        if line and count_cells(line) + piece[2] > max(2, width):
+        is_gap = piece[0] == " " and line[-1:] != [piece]  # one at the end of a line is not seen
+        if line and not is_gap and count_cells(line) + piece[2] > max(2, width):
             ends = (i + 1 for i in reversed(range(len(line) // 2, len(line))) if line[i][0] == " " and piece[0] != " ")
-            end = next(ends, len(line))
+            end = next(ends, 0) or _find_wide_break([*line, piece])
             lines.append(line[:end])
             line = line[end:]
         line.append(piece)
     return [render_line(cells) for cells in (*lines, line)]
+
+
+def _find_wide_break(line: Sequence[Cluster]) -> int:
+    """Return the last index in the second half before which a line may break beside a wide character; else its last."""
+    last = len(line) - 1
+    return next((i for i in range(last, last // 2, -1) if _may_break(line[i - 1][0], line[i][0])), last)
 
 
 def wrap_text(text: str, width: int) -> list[str]:
@@ -135,7 +147,8 @@ def _may_break(before: str, after: str) -> bool:
 class LineWrapper:
     """Incremental line wrapping: `put` text, read finished `lines`, and `finish` the last one.
 
-    A word wider than a line is broken anywhere. White space at a break is dropped.
+    A word wider than a line is broken behind a sign in its second half (a path behind a slash), or anywhere.
+    White space at a break is dropped.
     """
 
     def __init__(self, width: int) -> None:
@@ -204,8 +217,10 @@ class LineWrapper:
         """Emit the part of a word that fills a line."""
         if self._line:
             self._end_line()
-        self.lines.append(self._word)
-        self._word, self._gap, self._word_cells = [], [], 0
+        word, last = self._word, len(self._word)
+        end = next((i for i in range(last, last // 2, -1) if word[i - 1][0] in _BREAKS_BEHIND), last)
+        self.lines.append(word[:end])
+        self._word, self._gap, self._word_cells = word[end:], [], count_cells(word[end:])
 
     def _commit(self) -> None:
         """Place the finished word on this line or on the next one."""

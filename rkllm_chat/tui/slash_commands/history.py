@@ -30,6 +30,7 @@ from .registry import command, escape_message, suggest_words
 _TEMPLATE_TOKENS, _MAX_TEMPLATE_FRACTION = 40, 1 / 4
 _MAX_LINE_LENGTH = 60
 _MAX_PROMPTS = 20
+_NOT_BEGUN = ("declined", "not_run")
 
 
 @command("/calls", usage="[NUMBER]", example="/calls 2")
@@ -41,14 +42,18 @@ async def show_calls(app: App, argument: str, emit: Emit) -> None:
     elif argument:
         await emit(Page(_describe_result(results[_parse_call_number(argument, len(results)) - 1], app.words)))
     else:
-        await emit(Table((), tuple(_row_of(number, result, app.words) for number, result in enumerate(results, 1))))
+        is_full = len(app.servers.connections) > 1
+        rows = [_row_of(number, result, app.words, is_full) for number, result in enumerate(results, 1)]
+        await emit(Table((), tuple(rows)))
 
 
-def _row_of(number: int, result: ToolResult, words: Words) -> tuple[str, ...]:
-    """Return the table row of a tool result."""
+def _row_of(number: int, result: ToolResult, words: Words, is_full: bool) -> tuple[str, ...]:
+    """Return the table row of a tool result, with the full name of its tool if `is_full`."""
     arguments, status = summarize_arguments(result.arguments), words(f"export.{result.outcome}")
     text = shorten_line(result.text, _MAX_LINE_LENGTH)
-    return (str(number), result.tool, arguments, status, format_seconds(result.seconds), text)
+    tool = Tool(result.tool, server=result.server).full_name if is_full else result.tool
+    time = "-" if result.outcome in _NOT_BEGUN else format_seconds(result.seconds)
+    return (str(number), tool, arguments, status, time, text)
 
 
 def _parse_call_number(text: str, count: int) -> int:
@@ -64,7 +69,8 @@ def _describe_result(result: ToolResult, words: Words) -> str:
     arguments = json.dumps(result.arguments, ensure_ascii=False, default=str) if result.arguments else ""
     status = words(f"export.{result.outcome}")
     texts = "\n".join(filter(None, (result.text, result.user_text)))
-    head = " ".join(filter(None, (name, arguments, status, format_seconds(result.seconds))))
+    time = "" if result.outcome in _NOT_BEGUN else format_seconds(result.seconds)
+    head = " ".join(filter(None, (name, arguments, status, time)))
     return f"{head}\n{texts}"
 
 

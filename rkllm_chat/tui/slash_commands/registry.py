@@ -202,11 +202,6 @@ def needs_no_turn(line: str) -> bool:
     return entry is not None and entry.names[0] == "/help"
 
 
-def names_command(line: str) -> bool:
-    """Whether the line begins with the name of a command."""
-    return is_command(line) and find(line.strip().partition(" ")[0]) is not None
-
-
 def find(name: str) -> Command | None:
     """Return the command of a name, or the one that it is a part of now; None if there is none."""
     key = _normalize(name)
