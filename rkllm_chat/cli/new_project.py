@@ -25,7 +25,8 @@ _CONFIGURATION = """\
   "mcpServers": {
     "board": {
       "command": "rkllm-chat",
-      "args": ["serve", "board", "--folder", "."]
+      "args": ["serve", "board", "--folder", "."],
+      "trust": "trusted"
     }
   }
 }

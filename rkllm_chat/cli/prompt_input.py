@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..calls.schema.faults import find_schema_fault
 from ..core.errors import UsageError
 from ..core.strict_json import parse_strict_json
 from ..core.user_paths import expand_home
@@ -111,6 +112,8 @@ def read_schema(option: str | None) -> dict[str, Any] | None:
         raise UsageError(f"The schema {place} cannot be read: {reason}.", "Pass a file or a JSON object.") from None
     if not isinstance(schema, dict):
         raise UsageError(f"The schema {place} is no JSON object.", 'The smallest is {"type": "object"}.')
+    if fault := find_schema_fault(schema):
+        raise UsageError(f"The schema {place} is invalid: {fault}.", "Correct it; see json-schema.org.")
     return schema
 
 

@@ -36,6 +36,7 @@ def start(
         (["--", "-p", "hi"], "unrecognized arguments: hi\n"),
         (["-p", "x", "--max-tokens", "1e9"], "rkllm-chat: --max-tokens must be a whole number"),
         (["-p", "x", "--theme", "x"], 'rkllm-chat: --theme is "x". Allowed: auto,'),
+        (["-p", "x", "--json-schema", '{"type": "objec"}'], "--json-schema is invalid: type: 'objec' is no type"),
         (["-p", "x", "--set", "thene=x"], '--set: unknown key "thene". Did you mean "theme"?'),
         (["-p", "x", "--set", "theme=x"], '--set: chat.theme is "x".'),
         (["-p"], "argument -p/--prompt: it needs a value: -p TEXT\n"),

@@ -42,6 +42,9 @@ USAGE: list[tuple[list[str], str, dict[str, Any]]] = [
     (["call-tool", "chaos.echo", "--select", "all"], '"all"', {"got": "all"}),
     *((["list-tools", "--server", "chaos", "--timeout", text], "seconds", {"got": text}) for text in ("0", "x", "inf")),
     (["init", "a", "b"], '"b"', {"got": "b"}),
+    (["list-tools", "chaos"], '"chaos"', {"hint": "Write rkllm-chat list-tools --server chaos"}),
+    (["list-tools", "--server", "python3 server.py"], '"python3 server.py" is no name', {"got": "python3 server.py"}),
+    (["call-tool", "chaos.echo", "--output", "json"], '"--output"', {"got": "--output", "closest": []}),
     (["call-tool", "chaos"], '"chaos" names a server and not what is wanted of it', {"got": "chaos"}),
 ]
 

@@ -17,6 +17,8 @@ import pytest
 from mcp_client.chaos_http import open_site
 from mcp_client.full_server import PIXEL
 from rkllm_chat.cli.json_commands import SUMMARIES
+from rkllm_chat.config.loader import load_settings
+from rkllm_chat.config.servers import BOARD_SERVER
 from shell import Shell, serving
 from stage import PROGRAM
 
@@ -146,6 +148,8 @@ def test_init_writes_a_folder_that_works(shell: Shell) -> None:
     assert "get_time" in {tool["name"] for tool in there.result("list-tools", "--server", "board")}
     commands = [line.strip() for line in laid["agents_instructions"].splitlines() if line.startswith("    rkllm-chat")]
     assert [command.split()[1] for command in commands] == ["mcp", "list-tools", "call-tool"]
+    settings = load_settings(str(place / "mcp_servers.json"))
+    assert settings.servers[0].trust == BOARD_SERVER.trust, "-p asks for no permission that the built-in one needs not"
 
 
 @pytest.fixture(scope="module")

@@ -372,6 +372,9 @@ def _find_server(options: Options, invocation: Invocation) -> ServerConfig:
         names = list(found.servers)
         hint = f"Pass --server NAME; configured servers: {', '.join(names)}."
         raise UsageError(f"{options.command}: no server is selected.", hint, available=names, searched=found.searched)
+    if " " in options.server:  # no server has such a name
+        hint = "A command that starts a server follows --stdio, not --server."
+        raise UsageError(f'{options.command}: "{options.server}" is no name of a server.', hint, got=options.server)
     return select_server_to_start(found, options.server, options, invocation)
 
 

@@ -123,7 +123,9 @@ def _take_positionals(words: list[str], options: Options) -> None:
             raise UsageError(f'{command}: "{word}" is an unexpected argument.', format_usage(command), got=word)
     if options.target and not _COMMANDS[command][0]:
         target = options.target
-        raise UsageError(f'{command}: "{target}" is an unexpected argument.', format_usage(command), got=target)
+        takes_server = "--server" in _COMMANDS[command][2]
+        hint = f"Write rkllm-chat {command} --server {target}" if takes_server else format_usage(command)
+        raise UsageError(f'{command}: "{target}" is an unexpected argument.', hint, got=target)
     options.pairs = words
 
 
@@ -160,6 +162,8 @@ def take_option(word: str, words: list[str], known: Sequence[str], options: Opti
         matches = [] if others else get_close_matches(name, shown, n=1)
         hint = f"Did you mean {matches[0]}?" if matches else f"Known options: {', '.join(shown)}."
         hint = f"It is an option of rkllm-chat {', '.join(others)}. {hint}" if others else hint
+        if prefix and name in OPTIONS and not others and is_shown(name):
+            matches, hint = [], f"It is an option of mcp-tool. This command always prints JSON. {hint}"
         text = f'{prefix}"{name}" is an unknown option.'
         raise UsageError(text, hint, got=name, closest=matches, available=shown)
     if has_value and not OPTIONS[name][0]:

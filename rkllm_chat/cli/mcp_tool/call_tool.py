@@ -44,7 +44,7 @@ def call_tool(target: str, words: Sequence[str], options: Options, invocation: I
         ChatError: The command line is invalid, the server cannot be used, or the tool reports an error.
     """
     found = find_configured(options, invocation)
-    server_name, name = split_tool_name(target, found)
+    server_name, name = split_tool_name(target, found, words)
     invocation.take_options(options)
     opened = invocation.open(select_server_to_start(found, server_name, options, invocation))
     from .flags import check_flag_arguments, load_files, merge_arguments, parse_words
@@ -107,10 +107,12 @@ def find_only_server(name: str, found: FoundServers) -> ServerConfig:
         raise
 
 
-def split_tool_name(target: str, found: FoundServers) -> tuple[str, str]:
-    """Split a SERVER__TOOL word into server and tool. Raises UsageError."""
+def split_tool_name(target: str, found: FoundServers, words: Sequence[str] = ()) -> tuple[str, str]:
+    """Split a SERVER__TOOL word into server and tool; the words after it may tell what was meant. Raises UsageError."""
     if not is_tool_name(target):
-        hint = f"Write SERVER__TOOL; mcp-tool --help lists them.{explain_target(target, found, '__')}"
+        is_divided = target in found.servers and words and words[0][:1] != "-"
+        meant = f" Did you mean {target}__{words[0]}?" if is_divided else explain_target(target, found, "__")
+        hint = f"Write SERVER__TOOL; mcp-tool --help lists them.{meant}"
         raise UsageError(
             f'"{target}" does not name a server and its tool.', hint, got=target, available=list(found.servers)
         )

@@ -159,7 +159,9 @@ def _walk_undeclared(body: str, node: Node, is_free: bool = True) -> Flag | None
 def _locate_undeclared(word: str, root: Node, options: Sequence[str]) -> Flag:
     """Find the undeclared but allowed property of a flag. Raises UsageError with the closest known flag."""
     if not word.startswith("--"):
-        raise UsageError(f'"{word}" is an unexpected word.', "Write arguments as --name VALUE.")
+        flags = ", ".join(f"--{'.'.join(path)}" for path, _ in [*list_properties(root)][:_MAX_LISTED_FLAGS])
+        hint = f"Write arguments as --name VALUE; the tool's flags are: {flags or 'none'}."
+        raise UsageError(f'"{word}" is an unexpected word.', hint)
     found = _walk_undeclared(word[2:], root, is_free=False)
     if found:
         return found

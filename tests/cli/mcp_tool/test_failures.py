@@ -62,6 +62,8 @@ FAILURES: list[Any] = [
     (["echo"], 2, ('"echo"', "SERVER__TOOL", "Did you mean box__echo?")),
     (["box"], 2, ('"box"', "Its tools: rkllm-chat mcp list box")),
     (["bax"], 2, ("Did you mean the server box?",)),
+    (["box", "echo"], 2, ("Did you mean box__echo?",)),
+    (["box__echo", "hello"], 2, ('"hello"', "the tool's flags are: ")),
     (["--config", "none.json", "box__echo"], 3, ("none.json: No such file",)),
     (["box__die"], 5, ('"box"', "exited with 7", "starting up / my last words")),
     (["bax__echo"], 6, ('"bax"', "Did you mean box?")),
