@@ -267,11 +267,13 @@ class Table:
         head: The header row; empty for none.
         rows: The rows.
         spare_column: Index of a column that a narrow window leaves out; None for none.
+        is_matrix: What a cell says depends on its column, which a narrow window names beside it.
     """
 
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     spare_column: int | None = None
+    is_matrix: bool = False
 
 
 @dataclass(frozen=True)

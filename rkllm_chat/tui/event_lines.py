@@ -226,6 +226,8 @@ def format_table(table: Table, width: int = 0) -> list[str]:
         if (spare := table.spare_column) is not None:
             head, *others = [(*row[:spare], *row[spare + 1 :]) for row in (table.head, *table.rows)]
             return format_table(Table(head, tuple(others)), width)
+        if table.is_matrix:
+            return [line for row in rows[1:] for line in _list_row(rows[0], row, width)]
         return [line for row in rows for line in _stack_row(row, widths, width)]
     lines: list[str] = []
     for row in rows:
@@ -233,6 +235,19 @@ def format_table(table: Table, width: int = 0) -> list[str]:
         first, *rest = wrap_text(row[-1], room)
         lines += [f"{start}{first}".rstrip(), *(" " * cell_len(start) + line for line in rest)]
     return lines
+
+
+def _list_row(head: Sequence[str], row: Sequence[str], width: int) -> list[str]:
+    """Return the lines of a row of a matrix in a narrow window: each text once, with the columns that have it."""
+    from .markdown.cells import wrap_text
+
+    columns: dict[str, list[str]] = {}
+    for name, text in zip(head[1:], row[1:], strict=True):
+        columns.setdefault(text, []).append(name)
+    columns.pop("-", None)
+    is_same = list(columns.values()) == [[*head[1:]]]
+    texts = [text if is_same else f"{', '.join(names)}: {text}" for text, names in columns.items()]
+    return [row[0], *(f"{GAP}{line}" for text in texts for line in wrap_text(text, max(2, width - len(GAP))))]
 
 
 def _stack_row(row: Sequence[str], widths: Sequence[int], width: int) -> list[str]:

@@ -241,7 +241,7 @@ class KeyHandler:
             if self.stop:
                 self.stop()
             self._close()
-        elif self.stop and needs_no_turn(text) and not (self._has_foreground_program or was_paste):
+        elif (self.stop or line.question) and needs_no_turn(text) and not (self._has_foreground_program or was_paste):
             get_app().create_background_task(self._actions.show_help(line.take()))
         elif has_visible_text(text):
             line.submit()

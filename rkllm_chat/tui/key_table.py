@@ -67,4 +67,4 @@ def make_key_table(words: Words, states: Sequence[str] = STATES[:-1]) -> Table:
     head = (words("keys.key"), *(words(f"keys.{state}") for state in states))
     actions = [(key.shown, [getattr(key, state) for state in states]) for key in KEYS]
     rows = [(shown, *(words(f"keys.{key}") if key else "-" for key in row)) for shown, row in actions if any(row)]
-    return Table(head, tuple(rows))
+    return Table(head, tuple(rows), is_matrix=True)

@@ -144,6 +144,18 @@ def test_a_draft_stays_in_the_line_below_a_question(open_chat: OpenChat, harbour
     screen.say("\r", "◆ So.")
 
 
+def test_a_question_at_the_prompt_is_answered_before_what_is_typed_meanwhile(
+    open_screen: Callable[..., Screen], script: Callable[..., str], folder: Path
+) -> None:
+    screen = open_screen("--model", script("Aye."), *write_harbour(folder, "greets").split())
+    screen.wait_for("Answer it? [y/N]")
+    screen.say("/help undo\r", "/undo [NUMBER]: remove the last turn")
+    screen.say("hello\r", "next: hello")
+    screen.wait_for_rest(PAUSE_S)
+    assert not any("Aye" in line for line in screen.lines())
+    screen.say("n", "Answer it? [y/N] n", "> hello", "◆ Aye.")
+
+
 @pytest.mark.usefixtures("harbour")
 def test_leaving_at_a_question_runs_nothing(open_chat: OpenChat) -> None:
     screen = open_chat(HARBOUR, call_text("write_log", text="x"), "So.")

@@ -75,6 +75,25 @@ def test_a_line_breaks_where_a_reader_expects_it(
     assert wrap(text, 16) == lines
 
 
+def test_a_matrix_names_its_columns_in_a_narrow_window() -> None:
+    rows = (
+        ("Esc", "close the menu", "stop", "stop"),
+        ("Ctrl+Z", "suspend", "suspend", "suspend"),
+        ("?", "help", "-", "-"),
+    )
+    table = Table(("Key", "While typing", "At work", "At a question"), rows, is_matrix=True)
+    assert format_table(table, 30) == [
+        "Esc",
+        "  While typing: close the menu",
+        "  At work, At a question: stop",
+        "Ctrl+Z",
+        "  suspend",
+        "?",
+        "  While typing: help",
+    ]
+    assert format_table(table, 80)[0] == "Key     While typing    At work  At a question"
+
+
 def test_a_call_is_named_with_its_server_where_there_are_several() -> None:
     screen = StringIO()
     printer = EventPrinter(screen, screen, language.load(), color=False, names_servers=lambda: True)
