@@ -78,7 +78,7 @@ def test_a_login_is_cancelled_and_repeated_later(gate: Gate, open_screen: OpenSc
     screen = open_screen("--model", script("Hello."))
     screen.wait_for_end_of_line("Log in? [y/N]")
     assert {visit.path for visit in gate.visits if visit.method == "POST"} == {"/mcp"}
-    screen.say("n", "requires a login, which was cancelled.")
+    screen.say("n", "which was cancelled.")
     screen.wait_for_prompt()
     screen.type("/mcp auth gate\r")
     read_url(screen, gate)
