@@ -48,8 +48,9 @@ def asking(shell: Shell) -> Shell:
 
 
 @pytest.mark.parametrize("options", [(), ("--no-check",)])
-def test_a_tool_that_must_be_called_as_a_task_is(options: tuple[str, ...], shell: Shell) -> None:
-    shell.add_chaos("old-task")
+@pytest.mark.parametrize("mode", ["old-task", "task"])
+def test_a_tool_that_must_be_called_as_a_task_is(mode: str, options: tuple[str, ...], shell: Shell) -> None:
+    shell.add_chaos(mode)
     result = shell.result("call-tool", "chaos.act", *options)
     assert result["content"] == [{"type": "text", "text": "act is done"}]
 

@@ -24,6 +24,7 @@ from ...core.errors import ProtocolError, TimeLimitError
 from ..protocol.cut_result import describe_cut_result, read_cut_size
 from ..protocol.faults import (
     METHOD_NOT_FOUND,
+    MISSING_CAPABILITY,
     NEEDS,
     SERVER_INFO_META,
     TOOL_FAULTS,
@@ -124,7 +125,7 @@ class OpenServer:
     ) -> None:
         self.server, self._ask_form = server, ask_form
         self.client = client
-        self._max_bytes = max_bytes
+        self._max_bytes, self._is_handed_over = max_bytes, False
         self._pins = ToolPins(TrustStore(find_state_folder()), server)
         self._prompt_pins = ToolPins(TrustStore(find_state_folder()), server, "prompts")
         self.left_out: dict[str, str] = {}
@@ -146,6 +147,7 @@ class OpenServer:
 
     def _hand_over(self) -> None:
         """Go on with the client of the chat."""
+        self._is_handed_over = True
         self.client.close()
         self.client = _open_with_connection(self.server, self._max_bytes, self._ask_form)
 
@@ -202,7 +204,7 @@ class OpenServer:
     def call_tool(self, name: str, arguments: dict[str, Any], limit_s: float | None = None) -> dict[str, Any]:
         """Call a tool and return its result as the server wrote it.
 
-        A tool that must be called as a task (MCP 2025-11-25) is called through the client of the chat.
+        A tool that must be called as a task is called through the client of the chat.
 
         Args:
             name: The tool's name.
@@ -216,8 +218,8 @@ class OpenServer:
             self._hand_over()
         try:
             result = self._request("tools/call", params, "call", limit_s)
-        except ProtocolError as error:  # such a tool that was not listed is refused, too
-            if self._known or error.details.get("code") != METHOD_NOT_FOUND or not self._lists_as_task(name):
+        except ProtocolError as error:
+            if not self._is_refused_as_no_task(name, error.details.get("code")):
                 raise
             self._hand_over()
             result = self._request("tools/call", params, "call", limit_s)
@@ -228,6 +230,16 @@ class OpenServer:
         if not result.get("isError") and (denial := self.client.explain_denial("")):
             self.call_notices.append(denial)
         return result
+
+    def _is_refused_as_no_task(self, name: str, code: object) -> bool:
+        """Tell whether a call was refused, and not run, because the tool must be called as a task.
+
+        In MCP 2025-11-25 the list says so, which may not have been read; in 2026-07-28 only this answer does.
+        """
+        if self._is_handed_over:
+            return False
+        is_unlisted = not self._known and code == METHOD_NOT_FOUND
+        return code == MISSING_CAPABILITY or (is_unlisted and self._lists_as_task(name))
 
     def _requires_task(self, name: str) -> bool:
         execution = self._known.get(name, {}).get("execution")

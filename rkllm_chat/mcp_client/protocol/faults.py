@@ -36,6 +36,8 @@ INVALID_REQUEST = -32600
 METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
+MISSING_CAPABILITY = -32021
+"""The server did not process a request, because it needs what this client has not declared (MCP 2026-07-28)."""
 UNUSABLE_CODE = -32700
 """Error code of a request whose response is unusable (JSON-RPC 2.0, 5.1: Parse error)."""
 UNUSABLE = "rkllm_chat: unusable response"

@@ -508,7 +508,7 @@ class HttpTransport(Transport):
                 else:
                     self._note_problem(response)
                     if request_id is not None:
-                        self._driver.fail_request(request_id, self.problem, INTERNAL_ERROR)
+                        self._driver.fail_request(request_id, "The request was refused.", INTERNAL_ERROR)
         if request_id is not None and limit.cancelled_caught:
             reason = f"The server did not accept the message within {_ACCEPT_S:g} s"
             self._driver.fail_request(request_id, reason, INTERNAL_ERROR)
