@@ -8,6 +8,7 @@ import socket
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from difflib import get_close_matches
 from functools import partial
 from typing import Any
 
@@ -75,6 +76,7 @@ from .text_completions import (
 HEALTH = "/health"
 QUEUE_HEADER, MODEL_HEADER = "x-queue-position", "x-model"
 """Headers: how many requests are before this one, and which model answers where the client named another one."""
+_MAX_QUOTED_PATH = 100
 _MAX_UNKNOWN_NAMES = 100
 _log = logging.getLogger(__name__)
 _COUNTED = {
@@ -479,8 +481,17 @@ def _choose_rendering(request: Request) -> RenderError:
 
 
 async def _answer_http_error(request: Request, error: HTTPException) -> Response:
-    response = _choose_rendering(request)(ApiError(error.status_code, f"{error.detail}."))
-    response.headers.update(error.headers or {})
+    path, headers = request.url.path[:_MAX_QUOTED_PATH], error.headers or {}
+    text = f"{error.detail}."
+    if error.status_code == 404:
+        known = [route.path for route in request.app.routes if isinstance(route, Route)]
+        near = get_close_matches(path, known, n=1)
+        text = f"There is no path {path}." + (f" Did you mean {near[0]}?" if near else "")
+    elif error.status_code == 405:
+        allowed = [name for name in headers.get("Allow", "").split(", ") if name != "HEAD"]
+        text = f"{request.method} is not allowed at {path}. Use {' or '.join(sorted(allowed))}."
+    response = _choose_rendering(request)(ApiError(error.status_code, text))
+    response.headers.update(headers)
     return response
 
 

@@ -67,8 +67,8 @@ def replace_setting(settings: Settings, key: str, value: Any) -> Settings:
 
 def find_key(name: str, source: str) -> str:
     """Return the key of a name such as "temperature" or "generation.temperature". Raises ConfigError."""
-    known = (f"{table}.{key}" for key, table in TABLE_OF.items()) if "." in name else TABLE_OF
-    check_keys({name: None}, tuple(known), source, "")
+    full = [f"{table}.{key}" for key, table in TABLE_OF.items()] if "." in name else []
+    check_keys({name: None}, (*TABLE_OF, *full), source, "")
     return name.rpartition(".")[2]
 
 

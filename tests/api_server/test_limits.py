@@ -215,7 +215,13 @@ def test_bodies_are_limited_and_read_strictly(start_api: StartApi, script: Calla
         assert (answer.status, json.loads(answer.read())["error"]["type"]) == (400, "invalid_request_error")
     with post(served, body=[]) as connection:
         assert "not a JSON object" in connection.getresponse().read().decode()
-    assert status_of(served, path="/v1/nothing") == 404
+    with post(served, path="/v1/completion") as connection:
+        answer = connection.getresponse()
+        message = json.loads(answer.read())["error"]["message"]
+        assert (answer.status, message) == (404, "There is no path /v1/completion. Did you mean /v1/completions?")
+    with post(served, path="/v1/models") as connection:
+        answer = connection.getresponse()
+        assert (answer.status, "POST is not allowed at /v1/models. Use GET" in answer.read().decode()) == (405, True)
     assert status_of(served) == 200
     assert served.end()[1] == ""
 

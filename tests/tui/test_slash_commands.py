@@ -94,6 +94,8 @@ BAD_LINES = {
     "/permissions allow get_tied": 'no tool "get_tied". Did you mean get_tide?',
     "/permissions deny nosuch__tool": 'no tool "nosuch__tool"',
     "/mcp add": "incomplete",
+    "/mcp add web 127.0.0.1:9": "Write /mcp add web http://127.0.0.1:9",
+    "/mcp add notes uvx notes": "A command follows --: /mcp add notes -- uvx notes",
     "/mcp add harbour -- true": 'server "harbour" already exists',
     "/mcp schema nosuch": 'no tool "nosuch"',
     "/mcp frobnicate": 'Unknown action "frobnicate"',
