@@ -86,6 +86,7 @@ _CONTENT = re.compile(r":\s+\S|：|\S\s*\n\s*\S|```")
 _NEGATION = re.compile(
     r"\b(?:not?|never|cannot|unable|without)\b|n['’]t\b|ません|ない|未|没|無法|无法|不能", re.IGNORECASE
 )
+_FAILURE = re.compile(r"fail|error|invalid|wrong|失敗|失败|エラー|错误|無効|无效", re.IGNORECASE)
 _SENTENCE = re.compile(r"[^.!?。！？\n]+(?:\.\w[^.!?。！？\n]*)*")
 _APOLOGY_LENGTH = 24
 """Characters of a reply in which an apology has begun."""
@@ -224,6 +225,11 @@ def claims_change(reply: str, question: str) -> bool:
         return False
     sentences = (match[0] for match in _SENTENCE.finditer(reply))
     return any(_CHANGE_CLAIM.search(sentence) and not _NEGATION.search(sentence) for sentence in sentences)
+
+
+def admits_failure(reply: str) -> bool:
+    """Return whether a reply may say that something failed: it has a "no", or names an error."""
+    return bool(_NEGATION.search(reply) or _FAILURE.search(reply))
 
 
 def is_data(reply: str) -> bool:

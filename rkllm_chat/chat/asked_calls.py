@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from ..calls.described_calls import find_lack, find_named_tools, find_refused_tools, is_refusal
+from ..calls.described_calls import asks_for_change, find_lack, find_named_tools, find_refused_tools, is_refusal
 from ..calls.tool_names import shown_names
 from ..core.messages import Tool
 from ..prompt.budget import find_last_turn
-from ..prompt.tool_ranking import ToolIndex, find_sure_tools, rank_tools
+from ..prompt.tool_ranking import ToolIndex, find_sure_tools, rank_tools, split_requests
 from .context import can_force_calls, loses_conversation, request_call
 from .conversation import Conversation
 from .evidence import list_names
-from .value_rules import ValueRules, may_write, takes_query
+from .value_rules import ValueRules, may_be_meant, may_write, takes_query
 
 _MAX_LIKELY = 3
 """How many likely tools a model may be made to call that names none."""
@@ -60,7 +60,8 @@ def list_asked_calls(
     elif is_first and rejected is None:
         meant, is_named = _find_meant_tools(chat, reply)
     elif is_first and rejected:
-        meant = _find_tools_instead(chat, question, rejected)
+        is_change = chat.profile.forces_calls and asks_for_change(question) and not split_requests(question)
+        meant = _find_changing_tools(chat, question) if is_change else _find_tools_instead(chat, question, rejected)
     if meant:
         yield AskedCall(meant, by_question=not is_named, names=list_names(question) if rejected else ())
     elif request and _may_ask_alone(chat):
@@ -110,9 +111,9 @@ def _find_sure_reading_tools(chat: Conversation, request: str) -> list[Tool]:
 
 
 def _find_changing_tools(chat: Conversation, question: str) -> list[Tool]:
-    """Return the likely tools for a change that a question asks for, and a reply says to be made."""
-    changing = ToolIndex(tool for tool in chat.toolbox.tools if may_write(tool))
-    likely = rank_tools(changing, question, chat.tool_usage.counts)[:_MAX_LIKELY]
+    """Return the likely tools for a change that a question asks for, where that was measured or the reply claims it."""
+    changing = [tool for tool in chat.toolbox.tools if may_write(tool) and may_be_meant(tool, question)]
+    likely = rank_tools(ToolIndex(changing), question, chat.tool_usage.counts)[:_MAX_LIKELY]
     return likely if _can_ask_for(chat, likely) else []
 
 
@@ -123,7 +124,7 @@ def _find_tools_instead(chat: Conversation, question: str, rejected: Collection[
     so does what lists files in the place of resources.
     """
     shown = shown_names(chat.toolbox.tools)
-    others = [tool for name, tool in shown.items() if name not in rejected]
+    others = [tool for name, tool in shown.items() if name not in rejected and may_be_meant(tool, question)]
     likely = rank_tools(ToolIndex(others), question, chat.tool_usage.counts)[:_MAX_LIKELY]
     has_names = bool(list_names(question)) or not all(shown[name].server for name in rejected if name in shown)
     meant = [tool for tool in likely if tool.server and (has_names or takes_query(tool))]

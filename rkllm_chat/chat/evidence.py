@@ -232,9 +232,20 @@ class Evidence:
 
     @property
     def failures(self) -> list[ToolResult]:
-        """The calls that failed, of tools of which no later call has completed."""
-        last = {(result.server, result.tool): result for result in self.results}
-        return [result for result in last.values() if result.status == "failed" and result.server]
+        """The calls that failed, where no later call of the tool, or with the same value, has completed."""
+        left = dict[tuple[str, str], ToolResult]()
+        for result in self.results:
+            values = [*walk_leaves(result.arguments)]
+            if result.status == "completed":
+                left = {
+                    tool: failed
+                    for tool, failed in left.items()
+                    if tool != (result.server, result.tool)
+                    and not any(value in values for value in walk_leaves(failed.arguments))
+                }
+            elif result.server:
+                left[result.server, result.tool] = result
+        return [*left.values()]
 
     @cached_property
     def used(self) -> Source:

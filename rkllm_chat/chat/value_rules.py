@@ -16,7 +16,14 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..calls.described_calls import asks_for_change, claims_change, is_apology, is_data, is_refusal
+from ..calls.described_calls import (
+    admits_failure,
+    asks_for_change,
+    claims_change,
+    is_apology,
+    is_data,
+    is_refusal,
+)
 from ..calls.percentages import write_percentages
 from ..calls.schema.resolve import properties_of, required_of
 from ..core.events import ReplyDiscarded
@@ -45,7 +52,7 @@ from .evidence import (
     walk_leaves,
 )
 
-__all__ = ["REASONS", "ValueRules", "drop_placeholders", "may_write", "takes_query"]
+__all__ = ["REASONS", "ValueRules", "drop_placeholders", "may_be_meant", "may_write", "takes_query"]
 
 REASONS: Mapping[str, str] = {
     "invented": "behind a result, or asked about the user: a value stands nowhere",
@@ -162,7 +169,7 @@ class ValueRules:
         if not (any(told.values()) or self.find_unrelated(reply)):  # it is about something else
             return []
         left_out = [evidence.results[index] for index, is_told in told.items() if not is_told]
-        return left_out + [result for result in evidence.failures if not _holds_result(reply, result.text, evidence)]
+        return left_out + ([] if admits_failure(reply) else evidence.failures)
 
     def list_unsettled(self) -> list[str]:
         """Return the names and files of a question in no call and no result; a word in katakana was translated.
@@ -325,6 +332,12 @@ def may_write(tool: Tool) -> bool:
     """Return whether a call may change something, as far as server and name say; nothing is allowed because of it."""
     first = next(iter(WORD.findall(CAMEL_CASE.sub(" ", tool.name))), "").casefold()
     return not (tool.read_only or first in _READING_VERBS.split())
+
+
+def may_be_meant(tool: Tool, question: str) -> bool:
+    """Return whether a question may mean a tool that it does not name: one that deletes only if it asks for that."""
+    first = next(iter(WORD.findall(tool.name.replace("_", " "))), "")
+    return not _shares_term(first, Source("delete")) or _asks_for(tool, Source(question))
 
 
 def takes_query(tool: Tool) -> bool:

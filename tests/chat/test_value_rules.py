@@ -50,6 +50,7 @@ class Office(FakeToolbox):
         "list_folder": "Show the files in a folder",
         "read_query": "Execute a SELECT query on the database",
         "create_entities": "Remember entities in the knowledge graph",
+        "delete_note": "Delete what is remembered in a note",
     }
 
     def __init__(self, is_trusted: bool = False) -> None:
@@ -669,6 +670,10 @@ def test_a_half_that_could_not_be_looked_up_is_said_to_be_none() -> None:
         text = read(take_turn(chat, 'Read the note "wifi"; who is "nowhere"?')).text
         failed = '\n\n[box__find_contact name="nowhere" failed: There is no such thing.]'
         assert text == answer + (failed if told else "")
+    todo = [call_text("find_contact", name="nowhere"), call_text("read_note", title="wifi")]
+    mended = call_text("find_contact", name="Tom")
+    chat, _ = open_office([*todo, mended, mended, "98.6, Tom."])
+    assert read(take_turn(chat, 'Read the note "wifi"; who is "Tom"?')).text == "98.6, Tom."
 
 
 def test_what_the_question_names_and_nobody_looked_up_is_looked_up() -> None:
@@ -776,7 +781,8 @@ def test_a_first_call_of_the_wrong_tool_or_a_refusal_is_replaced_by_a_call_with_
     chat, toolbox = open_office([reply, call_text(forced[0], **forced[1]), "It is 98.6."], prompt_profile="qwen2.5")
     answer = read(take_turn(chat, question))
     assert toolbox.called == ([forced] if is_made else [])
-    assert forced[0] in backend_of(chat).prompts[1][-1].text
+    asked = backend_of(chat).prompts[1][-1].text
+    assert forced[0] in asked and "delete_note" not in asked
     assert not is_made or answer.text == "It is 98.6."
 
 
