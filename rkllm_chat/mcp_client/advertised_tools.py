@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 _REFRESH_INTERVAL_S = 2.0
 _MAX_NAME_CHARS = 256
+_RESOURCES_FRACTION = 1 / 4
+"""Share of the time for a start that the question for resources may take."""
 
 log = logging.getLogger(__name__)
 
@@ -108,7 +110,9 @@ class ToolListRefresher:
         listing = await list_tools(client, self._tools.config)
         self.latency_s = time.monotonic() - self._listed_at
         is_withheld = self._tools.update(listing)
-        self.has_resources = await has_resources(client)
+        # within the time for a start, of which the tools must not lose all to a list that they can do without
+        limit_s = min(LIST_TIMEOUT_S, self._tools.config.connect_s * _RESOURCES_FRACTION)
+        self.has_resources = await has_resources(client, limit_s)
         if self._list_skills:
             self.skills = await self._list_skills(client, self._tools.config.name)
             before = dict(self._tools.texts.withheld)
@@ -229,12 +233,12 @@ def describe_skill(skill: Skill) -> PinnedFields:
     return {**fields, "files": {uri: file.digest for uri, file in skill.files.items()}}
 
 
-async def has_resources(client: Client) -> bool:
+async def has_resources(client: Client, limit_s: float) -> bool:
     """Tell whether the server has any resource or template; many declare the capability and have none."""
     if not client.declares("resources"):
         return False
     try:
-        with anyio.fail_after(LIST_TIMEOUT_S):
+        with anyio.fail_after(limit_s):
             if (await client.request("resources/list")).get("resources"):
                 return True
             return bool((await client.request("resources/templates/list")).get("resourceTemplates"))

@@ -11,7 +11,7 @@ import pytest
 from cpu_time import allow_s
 from rkllm_chat.config.settings import ServerConfig
 
-from .faults import Trial, assert_one_line, chaos, tell_failure, try_each, try_mode, try_modes
+from .faults import Trial, act_and_echo, assert_one_line, chaos, tell_failure, try_each, try_mode, try_modes
 
 
 def make_programs(folder: Path) -> dict[str, tuple[str, str]]:
@@ -187,3 +187,9 @@ def test_a_program_that_is_no_server_fails_alone(tmp_path: Path) -> None:
     configs = [ServerConfig(command, command=command, connect_s=1) for command in ("cat", "yes", "true")]
     for server, (text, _) in try_each(tmp_path, configs, tell_failure).items():
         assert_one_line(text, server)
+
+
+@pytest.mark.slow
+def test_a_list_of_resources_that_never_comes_costs_no_tools(tmp_path: Path) -> None:
+    result, echo = try_mode(tmp_path, "mute-resources/list", act_and_echo, connect_s=6)
+    assert (result.text, echo) == ("act is done", "still here")

@@ -48,6 +48,7 @@ METHODS: dict[str, Method] = {
     "list_templates": lambda toolbox, server: toolbox.list_templates(server),
     "list_prompts": lambda toolbox, server: toolbox.list_prompts(server),
     "read_resource": lambda toolbox, server: toolbox.read_resource(URI, server),
+    "find_resource_server": lambda toolbox, _: toolbox.find_resource_server(URI),
     "read_attachment": lambda toolbox, _: toolbox.read_attachment(URI),
     "complete_uri": lambda toolbox, _: toolbox.complete_uri(URI),
     "get_prompt": lambda toolbox, server: toolbox.get_prompt(server, "greet"),
