@@ -43,7 +43,7 @@ STEPS: dict[str, list[tuple[str, str]]] = {
     "prompt arguments": [("/prompt ask\r", LAST), ("x\r", "Send it?"), ("n", "[y/N] n")],
     "descriptions": [("/tools list\r", LAST)],
     "schemas": [("/mcp schema act\r", LAST)],
-    "names": [(f"go {first}\r", f"Done {first}.") for first in STARTS],
+    "names": [("go\r", f"Done {first}.") for first in STARTS],
     "titles": [("/tools list\r", LAST)],
     "server instructions": [("/mcp list\r", "MCP 2025"), ("/tools list\r", "act"), ("/mcp channels\r", LAST)],
     "errors": [
