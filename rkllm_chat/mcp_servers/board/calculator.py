@@ -1,7 +1,7 @@
 """Evaluate arithmetic expressions with decimals, without running code.
 
-Numbers, + - * / // % ** and brackets, and also `×`, `÷`, `^`, `√`, `5!`, `,` in numbers, percentages as factors (`15%
-of 80`), operators in words (`12 plus 30`, `square root of 81`), a few functions (`sqrt(2)`), pi and e, and times (`2 h
+Numbers, + - * / // % ** and brackets, and also `×`, `÷`, `^`, `√`, `5!`, `,` in numbers, percentages (`15% of 80`, `80 +
+15%`), operators in words (`12 plus 30`, `square root of 81`), a few functions (`sqrt(2)`), pi and e, and times (`2 h
 30 min + 45 min`, `14:30 - 9:15`, `90 min in hours`). The length, the exponents and the number of digits are bounded, so
 that no expression can exhaust the machine.
 """
@@ -32,7 +32,9 @@ MAX_EXPRESSION_CHARS = 200
 _MAX_EXPONENT = 1000
 _DIGITS = 28
 _PERCENTAGE = re.compile(r"(^|[*/(]\s*)(\d+(?:\.\d+)?)%(?=\s*(?:[*/)]|$))")
-"""A percentage that is a factor. After + or -, where it could be a share of what precedes it, it is an error."""
+"""A percentage that is a factor."""
+_SHARE = re.compile(r"([\d.)]\s*[+-]\s*)(\d+(?:\.\d+)?)%(?=\s*(?:\)|$|[+-]\s))")
+"""A percentage that is added or taken off: as pocket calculators and people have it, one of all that precedes it."""
 _SHOWN_DIGITS = 15
 """Significant digits of a rounded result, such as 1/3."""
 _CONSTANTS = {"pi": Decimal("3.141592653589793238462643383"), "e": Decimal("2.718281828459045235360287471")}
@@ -144,7 +146,7 @@ def _normalize(expression: str) -> str:
     text = re.sub(r"(?<=\d),(?=\d{3}\b)", "", re.sub(r"(?<=\d%)\s*of\b", " *", text))
     text = _CONVERSION.sub(lambda unit: f" / _{_UNITS[unit[1]]}", text)
     text = _TIME.sub(lambda time: f"({_write_time(time[0])})", _CLOCK.sub(r"(\1*_h + \2*_min)", text))
-    return _PERCENTAGE.sub(r"\1(\2/100)", text)
+    return _SHARE.sub(r"\1_share(\2)", _PERCENTAGE.sub(r"\1(\2/100)", text))
 
 
 def _write_time(text: str) -> str:
@@ -177,6 +179,11 @@ def _evaluate(node: ast.expr) -> _Quantity:
         case ast.UnaryOp(op=ast.USub() | ast.UAdd() as op, operand=operand):
             inner = _evaluate(operand)
             return inner._replace(value=-inner.value if isinstance(op, ast.USub) else +inner.value)
+        case ast.BinOp(
+            op=ast.Add() | ast.Sub() as op, left=left, right=ast.Call(func=ast.Name("_share"), args=[share])
+        ):
+            whole, percentage = _evaluate(left), _evaluate(share)
+            return _combine(op, whole, whole._replace(value=whole.value * percentage.value / 100))
         case ast.BinOp(op=op, left=left, right=right) if type(op) in _OPERATORS:
             return _combine(op, _evaluate(left), _evaluate(right))
         case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if name in _FUNCTIONS:
