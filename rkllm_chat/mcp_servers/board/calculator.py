@@ -1,9 +1,9 @@
 """Evaluate arithmetic expressions with decimals, without running code.
 
-Numbers, + - * / // % ** and brackets, and also `×`, `÷`, `^`, `√`, `5!`, `,` in numbers, percentages (`15% of 80`, `80 +
-15%`), operators in words (`12 plus 30`, `square root of 81`), a few functions (`sqrt(2)`), pi and e, and times (`2 h
-30 min + 45 min`, `14:30 - 9:15`, `90 min in hours`). The length, the exponents and the number of digits are bounded, so
-that no expression can exhaust the machine.
+Numbers, + - * / // % ** and brackets, and also `×`, `÷`, `^`, `√`, `5!`, `,` in numbers, percentages (`15% of 80`, `80
++ 15%`), operators in words (`12 plus 30`, `square root of 81`), a few functions (`sqrt(2)`), pi and e, and times (`2 h
+30 min + 45 min`, `14:30 - 9:15`, `90 min in hours`). The length, the exponents and the number of digits are bounded,
+so that no expression can exhaust the machine.
 """
 
 from __future__ import annotations
