@@ -194,7 +194,7 @@ def test_help_explains_each_command_and_has_an_example_of_its_arguments(screen: 
     screen.enter("/help toosl", "Did you mean /tools?")
     screen.enter("/help stop asking", "How do I stop it asking about every call?", "--allow get_time")
     clear(screen)
-    lines = screen.enter("/help where is the history stored", "- Where are my files, and how do I remove everything?")
+    lines = screen.enter("/help where is the history stored", "Where are my files, and how do I remove everything?")
     assert not [line for line in lines if "Unknown command" in line]  # it is a question, and no name
     screen.enter("/help zebra stripes", 'No topic matches "zebra stripes"')
 
