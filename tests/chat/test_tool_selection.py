@@ -322,7 +322,7 @@ def test_tools_and_context_show_the_catalogue_level_and_its_cost(tmp_path: Path)
             context, *_ = await collect_emitted(commands.run, app, "/context")
             assert isinstance(context, Table)
             parts = {row[0]: row[1] for row in context.rows}
-            assert list(parts)[1:3] == ["tool catalogue", "tool signatures per question"]
+            assert list(parts)[1:4] == ["tool catalogue", "how to call tools", "tool signatures per question"]
             shown = "\n".join(app.chat.history[0].tool_lines)
             assert int(parts["tool signatures per question"]) == pytest.approx(len(shown) / 4, abs=2)
             app.toolbox.disabled = {tool.full_name for tool in read_tools() if tool.server != "time"}

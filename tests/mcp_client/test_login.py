@@ -222,9 +222,10 @@ def test_a_login_has_a_limit_of_its_own(gate: Gate, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("transport", ["http", "sse", ""])
 def test_without_a_user_the_error_says_what_to_do(transport: str, gate: Gate, tmp_path: Path) -> None:
-    error = refusal(make_server(gate, transport=transport), tmp_path, None)
+    (tmp_path / "mcp.toml").touch()
+    error = refusal(make_server(gate, transport=transport, source=str(tmp_path / "mcp.toml")), tmp_path, None)
     assert isinstance(error, AuthError)
-    assert "/mcp auth gate" in error.hint
+    assert "/mcp auth gate" in error.hint and f"its entry in {tmp_path / 'mcp.toml'}" in error.hint
     assert (error.exit_code, error.type_name) == (4, "AuthError")
     assert {*gate.paths()} == {"/mcp"}
 
