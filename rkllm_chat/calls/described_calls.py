@@ -72,6 +72,19 @@ _CHANGE_REQUEST = re.compile(
     re.IGNORECASE,
 )
 """A question that asks for a change."""
+_TELLS = re.compile(
+    r"(?:^|[.!;:,]\s*|\band\s+)(?:i|i['’](?:m|ve)|my|we|we['’](?:re|ve)|our)\b|です|ます|でした|ました|我|你好",
+    re.IGNORECASE,
+)
+"""What somebody says who tells of themselves."""
+_ASKS = re.compile(
+    r"[?？]|\b(?:what|when|where|which|who|whose|why|how|need|want|wish|wonder|would|could|can|please|help|tell|show|look"
+    r"|find|check|read|list|get|let|know)\b"
+    r"|か(?:[。\s]|$)|ください|下さい|教えて|たい|ほしい|欲しい|お願い|何|いつ|どこ|誰|いくら|いくつ|どの|どう"
+    r"|吗|呢|什么|几|多少|哪|谁|怎|请|帮|想|要|告诉|查",
+    re.IGNORECASE,
+)
+"""What a message has that asks for something."""
 _CHANGE_CLAIM = re.compile(
     r"\b(?:I(?:['’]ve| have)?|(?:has|have) been|was|were|is now|are now|successfully)\b.{0,60}?\b(?:added|appended"
     r"|booked|cancell?ed|changed|copied|created|deleted|edited|inserted|moved|recorded|registered|removed|renamed|saved"
@@ -214,6 +227,11 @@ def is_apology(reply: str) -> bool:
 def asks_for_change(question: str) -> bool:
     """Return whether a question asks to change something."""
     return bool(_CHANGE_REQUEST.search(question))
+
+
+def tells_only(message: str) -> bool:
+    """Return whether a message tells of its author and asks for nothing, such as "My name is Ben"."""
+    return bool(_TELLS.search(message)) and not (_ASKS.search(message) or asks_for_change(message))
 
 
 def claims_change(reply: str, question: str) -> bool:

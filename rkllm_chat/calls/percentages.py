@@ -12,13 +12,22 @@ _KNOWS_PERCENT = re.compile(r"\b100\b|(?<!\d)0?\.\d|%\s*(?:[^\s\d]|$)")
 """A calculation that has a percentage as a share already."""
 
 
+def find_percentages(text: str) -> list[str]:
+    """Return the percentages of a text, without their sign.
+
+    >>> find_percentages("15% of 80, 百分之20")
+    ['15', '20']
+    """
+    return [next(filter(None, match.groups())) for match in _PERCENTAGE.finditer(text)]
+
+
 def write_percentages(arguments: Mapping[str, Any], question: str) -> dict[str, Any]:
     """Return the arguments with the percentages of a question as such where a calculation has them as plain numbers.
 
     "What is 12% of 250?" is written as `12 * 250` (1.5B, 3 of 3). Divided by 100 they are what every calculator takes;
     behind + and - they are a share of what stands before them.
     """
-    percentages = [next(filter(None, match.groups())) for match in _PERCENTAGE.finditer(question)]
+    percentages = find_percentages(question)
     asked = "".join(question.split())
     return {
         name: _write_percentages(value, percentages)

@@ -9,7 +9,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from ..calls.described_calls import asks_for_change, find_lack, find_named_tools, find_refused_tools, is_refusal
+from ..calls.described_calls import (
+    asks_for_change,
+    find_lack,
+    find_named_tools,
+    find_refused_tools,
+    is_refusal,
+    tells_only,
+)
 from ..calls.tool_names import shown_names
 from ..core.messages import Tool
 from ..prompt.budget import find_last_turn
@@ -44,7 +51,7 @@ class AskedCall:
 def list_asked_calls(
     chat: Conversation, rules: ValueRules, reply: str, rejected: Collection[str] | None
 ) -> Iterator[AskedCall]:
-    """Yield the calls that the model is asked for, in order, until one is made.
+    """Return the calls that the model is asked for, in order, until one is made.
 
     Args:
         chat: The conversation.
@@ -52,8 +59,16 @@ def list_asked_calls(
         reply: The text of the reply.
         rejected: The names of the tools in its calls, which were void; None if it has no call.
     """
-    question, request = _find_question(chat), rules.find_open_request()
-    is_first = not any(message.role == "tool" for message in chat.history[find_last_turn(chat.history) :])
+    if tells_only(_find_question(chat)):  # whoever asks for nothing has no call forced but one that the reply names
+        tools, is_named = _find_meant_tools(chat, reply) if rejected is None else ([], False)
+        return iter([AskedCall(tools)] if is_named and _is_first(chat) else ())
+    return _list_calls_of_question(chat, rules, reply, rejected)
+
+
+def _list_calls_of_question(
+    chat: Conversation, rules: ValueRules, reply: str, rejected: Collection[str] | None
+) -> Iterator[AskedCall]:
+    question, request, is_first = _find_question(chat), rules.find_open_request(), _is_first(chat)
     meant, is_named = list[Tool](), False
     if rules.find_unmade(reply) and (changing := _find_changing_tools(chat, question)):
         yield AskedCall(changing, by_question=is_first)
@@ -75,6 +90,10 @@ def list_asked_calls(
 
 def _find_question(chat: Conversation) -> str:
     return chat.history[find_last_turn(chat.history)].text
+
+
+def _is_first(chat: Conversation) -> bool:
+    return not any(message.role == "tool" for message in chat.history[find_last_turn(chat.history) :])
 
 
 def _can_ask_for(chat: Conversation, tools: Sequence[Tool]) -> bool:

@@ -10,6 +10,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
+from ..calls.percentages import find_percentages
 from ..core.messages import Message, ToolResult
 from ..prompt.budget import find_last_turn
 from ..prompt.compose import is_correction
@@ -91,11 +92,13 @@ class Source:
 
     @cached_property
     def _numbers(self) -> frozenset[float]:
-        """Its numbers, also as parts of dates and times, hours after noon, percentages and names of months."""
+        """Its numbers, also as parts of dates and times, hours after noon, names of months, shares of percentages."""
         found = {float(part) for number in NUMBER.findall(self.text) for part in _read_numbers(number)}
         for word, value in _NUMBER_WORDS.items():
             if word in self.words or (not word.isascii() and word in self.text):
                 found.add(float(value))
+        for share in map(float, find_percentages(self.text)):  # "8% more than 50": (8 / 100) * 50, 50 * 1.08
+            found |= {100.0, round(1 + share / 100, 9), round(1 - share / 100, 9)}
         return frozenset(found | {number + 12 for number in found if number < 12} | {number / 100 for number in found})
 
     def has(self, value: object) -> bool:

@@ -56,7 +56,7 @@ __all__ = ["REASONS", "ValueRules", "drop_placeholders", "may_be_meant", "may_wr
 
 REASONS: Mapping[str, str] = {
     "invented": "behind a result, or asked about the user: a value stands nowhere",
-    "unspoken": "a first call, of a tool for something that the question does not speak of",
+    "unspoken": "a first call, or one without values, of a tool for something that the question does not speak of",
     "circular": "the tool answered already, and the call has nothing of the question that no call has used",
     "unrelated": "an answer has no word and no number of a result that no later call was made of",
     "foreign": "an answer is in another language than the question, of those with scripts of their own",
@@ -273,12 +273,8 @@ class ValueRules:
         if not self.hold_for(tool):
             return ()
         evidence = self._evidence
-        may_translate = CJK_RUN.search(evidence.question.text) is not None
-        return tuple(
-            name
-            for name in _list_unsupported(tool, arguments, evidence.known, evidence.question)
-            if not (may_translate and _NAME.fullmatch(str(arguments[name])))
-        )
+        made_up = _list_unsupported(tool, arguments, evidence.known, evidence.question)
+        return tuple(name for name in made_up if not _may_translate(arguments[name], evidence.question))
 
     def list_dispensable(self, tool: Tool, arguments: Mapping[str, Any]) -> tuple[str, ...]:
         """Return the optional arguments from nowhere of a call that only reads."""
@@ -308,7 +304,8 @@ class ValueRules:
         Args:
             tool: The tool.
             arguments: The arguments of the call.
-            by_question: They stand in the question, because the reply does not name the tool.
+            by_question: They stand in the question, because the reply does not name the tool; one that reads may have
+                translated a name.
             names: What the call must use, and no rule forbid it; empty for any call.
         """
         evidence = self._evidence
@@ -319,19 +316,32 @@ class ValueRules:
             return not may_write(tool) and is_spoken_of and not _names_tool(tool, evidence.question)
         if by_question and may_write(tool) and any(map(is_composed, walk_leaves(arguments))):
             return False
-        source = evidence.question if by_question else evidence.known
-        return not _list_unsupported(tool, arguments, source, evidence.question)
+        if not by_question:
+            return not _list_unsupported(tool, arguments, evidence.known, evidence.question)
+        # the folder that the prompt tells may stand before the name of a file that the question has
+        source = Source("\n".join([evidence.question.original, *self._folders]))
+        unsupported = _list_unsupported(tool, arguments, source, evidence.question)
+        return all(_may_translate(arguments[name], evidence.question) and not may_write(tool) for name in unsupported)
 
     @property
     def _evidence(self) -> Evidence:
-        folders = (folder for own in self._chat.get_folders().values() for folder in own)
-        return Evidence.collect(self._chat.visible_messages, "\n".join([self._chat.settings.system, *folders]))
+        return Evidence.collect(self._chat.visible_messages, "\n".join([self._chat.settings.system, *self._folders]))
+
+    @property
+    def _folders(self) -> list[str]:
+        """The folders of servers that the prompt tells."""
+        return [folder for folders in self._chat.get_folders().values() for folder in folders]
 
 
 def may_write(tool: Tool) -> bool:
     """Return whether a call may change something, as far as server and name say; nothing is allowed because of it."""
     first = next(iter(WORD.findall(CAMEL_CASE.sub(" ", tool.name))), "").casefold()
     return not (tool.read_only or first in _READING_VERBS.split())
+
+
+def _may_translate(value: object, question: Source) -> bool:
+    """Return whether a value may be a name of a Japanese or Chinese question in Latin letters, such as Asia/Tokyo."""
+    return CJK_RUN.search(question.text) is not None and _NAME.fullmatch(str(value)) is not None
 
 
 def may_be_meant(tool: Tool, question: str) -> bool:
@@ -479,6 +489,8 @@ def _find_reason(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence, i
             return "unspoken"
         is_asked_back = _asks_for_nothing(tool, arguments, evidence, is_strict)
         return "invented" if not is_asked_back and _is_made_up(tool, arguments, evidence, is_strict) else ""
+    if is_strict and not arguments and not _is_spoken_of(tool, arguments, evidence):
+        return "unspoken"
     of_tool = [result for result in evidence.results if (result.server, result.tool) == (tool.server, tool.name)]
     if _list_missing(tool, arguments, evidence.known) and not _is_translated(tool, of_tool, evidence):
         return "invented"

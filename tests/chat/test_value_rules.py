@@ -396,6 +396,58 @@ def test_a_question_that_clearly_means_one_tool_has_its_call_forced_where_that_w
 
 
 @pytest.mark.parametrize(
+    "told",
+    [
+        "Good morning. My name is Ben, and my contact in the office is Lea, 7.",
+        "I work at the note office and my memory is bad.",
+        "はじめまして。連絡先はさくらです。",
+        "你好，我叫李雷，我的日历是2026-12-01。",
+    ],
+)
+def test_who_asks_for_nothing_has_no_call_forced(told: str) -> None:
+    void, no = call_text("list_folder", path="docs"), "I'm sorry, but I can't assist with that."
+    for first in (void, no, "好。"):
+        chat, toolbox = open_office([first, NOTE, "好。", "好。"], prompt_profile="qwen2.5")
+        take_turn(chat, told)
+        assert toolbox.called == []
+
+
+def test_behind_a_result_a_call_without_values_is_about_something_that_was_spoken_of() -> None:
+    memory = call_text("get_memory")
+    for question, made in (("Read the note wifi.", 1), ("Read the note wifi; how much memory is free?", 2)):
+        chat, toolbox = open_office([NOTE, memory, "98.6 and 98.6."], prompt_profile="qwen2.5")
+        take_turn(chat, question)
+        assert len(toolbox.called) == made
+
+
+@pytest.mark.parametrize(
+    ("question", "call", "is_made"),
+    [
+        ("What is 15 percent of 240?", call_text("calculate", expression="(15 / 100) * 240"), True),
+        ("380円の15％はいくらですか。", call_text("calculate", expression="380 * 0.15"), True),
+        ("12件的25%是多少？", call_text("calculate", expression="12 * 0.25"), True),
+        ("What is 12.5 % off 80?", call_text("calculate", expression="80 * 0.6"), False),
+        ("20 % of the people are late.", call_text("calculate", expression="20 / 100 * 250"), False),
+        ("連絡先に美咲はいますか。", call_text("find_contact", name="Misaki"), True),
+        ("連絡先に美咲はいますか。", call_text("find_contact", name="Misaki Sato"), True),
+        ("連絡先に美咲はいますか。", call_text("find_contact", name="user 12"), False),
+        ("What does plan.txt say?", call_text("list_folder", path="/home/mira/deep/notes/plan.txt"), True),
+        ("What does plan.txt say?", call_text("list_folder", path="/etc/other/secret/place/plan.txt"), False),
+        ("What does plan.txt say?", call_text("list_folder", path="/home/mira/deep/notes/list.txt"), False),
+    ],
+)
+def test_a_forced_call_has_the_values_of_the_question_as_a_call_writes_them(
+    question: str, call: str, is_made: bool
+) -> None:
+    """Shares of a percentage, names in Latin letters, and the folder that the prompt has told."""
+    fine = "It is fine." if question.isascii() else "好。"
+    chat, toolbox = open_office([fine, call, "It is 98.6."], prompt_profile="qwen2.5")
+    chat.get_folders = lambda: {"box": ("/home/mira/deep/notes",)}
+    take_turn(chat, question)
+    assert len(toolbox.called) == is_made
+
+
+@pytest.mark.parametrize(
     ("question", "called"),
     [("Who wrote Hamlet?", []), ("How much memory is free?", ["get_memory"]), ("现在内存还剩多少？", ["get_memory"])],
 )
