@@ -14,7 +14,7 @@ from ..calls.tool_names import find_tools, shown_names
 from ..core.messages import Message, Tool
 from ..prompt.budget import SIGNATURES_FRACTION
 from ..prompt.compose import is_tool_description
-from ..prompt.server_instructions import render_folders, render_instructions
+from ..prompt.server_instructions import render_instructions
 from ..prompt.tool_catalogue import LEVELS, Catalogue, make_catalogue
 from ..prompt.tool_listing import describe_schemas, render_tool
 from ..prompt.tool_ranking import ToolIndex, rank_tools, select_few_tools
@@ -30,19 +30,17 @@ def select_tools(chat: Conversation) -> ToolSelection:
     tools = list(chat.toolbox.tools)
     instructions = dict(chat.get_instructions())
     skills = chat.skills.usable if chat.skills else {}
-    folders = dict(chat.get_folders())
-    inputs = [chat.backend, chat.profile, chat.prompt_words, chat.call_format, tools, instructions, skills, folders]
+    inputs = [chat.backend, chat.profile, chat.prompt_words, chat.call_format, tools, instructions, skills]
     if chat.tool_selection.inputs != inputs:
         chat.tool_selection = _add_sections(chat, _make_selection(chat, tools, inputs), instructions)
     return chat.tool_selection
 
 
 def _add_sections(chat: Conversation, selection: ToolSelection, instructions: Mapping[str, str]) -> ToolSelection:
-    """Add the folders of servers, their instructions and the catalogue of skills."""
+    """Add the catalogue of skills and the instructions of servers."""
     words, context_tokens, count = chat.prompt_words, chat.backend.context_tokens, partial(count_text_in_prompt, chat)
     skills = chat.skills.render(words, compute_tool_budget(chat), count) if chat.skills else ()
-    said = render_instructions(instructions, words, context_tokens, count)
-    sections = (*render_folders(chat.get_folders(), words), *said, *skills)
+    sections = (*render_instructions(instructions, words, context_tokens, count), *skills)
     return replace(selection, catalogue=replace(selection.catalogue, sections=sections))
 
 

@@ -318,7 +318,7 @@ class ValueRules:
             return False
         if not by_question:
             return not _list_unsupported(tool, arguments, evidence.known, evidence.question)
-        # the folder that the prompt tells may stand before the name of a file that the question has
+        # the folder of a server may stand before the name of a file that the question has
         source = Source("\n".join([evidence.question.original, *self._folders]))
         unsupported = _list_unsupported(tool, arguments, source, evidence.question)
         return all(_may_translate(arguments[name], evidence.question) and not may_write(tool) for name in unsupported)
@@ -329,7 +329,7 @@ class ValueRules:
 
     @property
     def _folders(self) -> list[str]:
-        """The folders of servers that the prompt tells."""
+        """The folders that entries of servers name: a path in them is no made-up value."""
         return [folder for folders in self._chat.get_folders().values() for folder in folders]
 
 

@@ -1,11 +1,8 @@
-"""Render what is known of servers as sections of the system text: their instructions, and the folders they work in.
-
-Source of the instructions: MCP 2025-11-25, lifecycle.
-"""
+"""Render the instructions of servers as sections of the system text (MCP 2025-11-25, lifecycle: `instructions`)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from ..core.i18n import Words
 from .budget import INSTRUCTIONS_FRACTION, MAX_INSTRUCTIONS_TOKENS, truncate_middle
@@ -13,8 +10,6 @@ from .untrusted_text import choose_fence, neutralize, neutralize_line
 
 _MIN_PARAMETERS = 2_000_000_000
 _MIN_CONTEXT_TOKENS = 8192
-_MAX_FOLDERS = 3
-"""Folders of one server that the prompt names."""
 
 
 def has_room_for_instructions(parameter_count: int, context_tokens: int) -> bool:
@@ -51,24 +46,6 @@ def render_instructions(
         )
         for server, text in instructions.items()
     )
-
-
-def render_folders(folders: Mapping[str, Sequence[str]], words: Words) -> tuple[str, ...]:
-    """Return one section with a line for each server whose folders are known; nothing if none are.
-
-    Args:
-        folders: The folders that each server works in, by its name.
-        words: Model-facing sentences.
-    """
-    lines = [
-        words(
-            "prompt.folders",
-            server=neutralize_line(server),
-            folders=", ".join(map(neutralize_line, own[:_MAX_FOLDERS])),
-        )
-        for server, own in folders.items()
-    ]
-    return ("\n".join(lines),) if lines else ()
 
 
 def _render_section(heading: str, text: str) -> str:

@@ -439,7 +439,7 @@ def test_behind_a_result_a_call_without_values_is_about_something_that_was_spoke
 def test_a_forced_call_has_the_values_of_the_question_as_a_call_writes_them(
     question: str, call: str, is_made: bool
 ) -> None:
-    """Shares of a percentage, names in Latin letters, and the folder that the prompt has told."""
+    """Shares of a percentage, names in Latin letters, and the folder that the entry of a server names."""
     fine = "It is fine." if question.isascii() else "好。"
     chat, toolbox = open_office([fine, call, "It is 98.6."], prompt_profile="qwen2.5")
     chat.get_folders = lambda: {"box": ("/home/mira/deep/notes",)}

@@ -21,7 +21,6 @@ from ...core.i18n import Words
 from ...core.messages import Attachment, Message, Tool, ToolResult
 from ...core.sanitize import escape_visibly, shorten_line, summarize_arguments
 from ...prompt.compose import compose_prompt, keep_visible_media
-from ...prompt.server_instructions import render_folders
 from ...prompt.tool_catalogue import Catalogue, make_catalogue
 from ..markdown.blocks import find_code_blocks
 from ..status_line import find_rate, format_cost, format_rate, format_seconds, format_tokens, progress_bar
@@ -252,11 +251,8 @@ def _measure_beginning(app: App) -> list[tuple[str, int]]:
     parts = [(words("context.system"), plain)]
     if tokens := count_instructions(chat):
         parts.append((words("context.instructions"), tokens))
-    folders = render_folders(chat.get_folders(), prompt_words)
-    if folders:
-        parts.append((words("context.folders"), sum(count_text_in_prompt(chat, text) for text in folders)))
     if not catalogue.is_full:
-        instructions = (*folders, *render_prompt_instructions(chat, chat.get_instructions()))
+        instructions = render_prompt_instructions(chat, chat.get_instructions())
         listed = replace(
             catalogue, sections=tuple(section for section in catalogue.sections if section not in instructions)
         )
