@@ -154,13 +154,14 @@ class ReplyCalls:
     Attributes:
         found: The calls.
         is_stopped: The user ended the turn when asked about a call.
+        was_declined: The user has not accepted a call that the reply does not make: no other one is offered.
         missing: Required arguments whose values stand nowhere, and which the user is asked for in the answer.
         lacks_permission: A call needs a permission, and nobody was there to ask; the model is not left to explain it.
     """
 
     def __init__(self, chat: Conversation, state: TurnState, starts_early: bool) -> None:
         self.found: list[CallFound | CallUnreadable] = []
-        self.is_stopped = False
+        self.is_stopped = self.was_declined = False
         self.missing: list[str] = []
         self.lacks_permission = False
         self._chat, self._state, self._starts_early = chat, state, starts_early
@@ -241,7 +242,7 @@ class ReplyCalls:
         tools, words = self._chat.toolbox.tools, self._chat.prompt_words
         runs = (self._resolve(call, tools) for call in calls)
         run = next((run for run in runs if isinstance(run, PreparedCall)), None)
-        if run is None or self._state.was_made(run.fingerprint):
+        if run is None or self.was_declined or self._state.was_made(run.fingerprint):
             return None
         if not (must_ask or self._rules.support(run.tool, run.call.arguments, by_question, names)):
             if not (names or may_write(run.tool)):
@@ -251,7 +252,7 @@ class ReplyCalls:
         made_up = self._rules.list_made_up(run.tool, run.call.arguments)
         position = CallPosition(is_described=True, made_up=made_up)
         verdict = "run" if is_free else await self._ask(run, position, must_ask)
-        self.is_stopped = False
+        self.is_stopped, self.was_declined = False, verdict in ("declined", "stopped") or isinstance(verdict, Decline)
         arguments = verdict.arguments if isinstance(verdict, RunEdited) else run.call.arguments
         accepted = resolve_call(ToolCall(shown_name(run.tool, tools), arguments), tools, words)
         if not (verdict == "run" or isinstance(verdict, RunEdited)) or not isinstance(accepted, PreparedCall):

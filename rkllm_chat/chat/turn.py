@@ -221,6 +221,8 @@ class Turn:
         accepted = None if self._has_called else await calls.offer(described, must_ask=False)
         asked_calls = iter(()) if accepted else list_asked_calls(chat, self._rules, reply.shown_text, rejected)
         for asked in asked_calls:
+            if calls.was_declined:
+                break
             call = await self._requests.ask_for_call(asked, emit)
             if call and (accepted := await calls.offer([call], False, asked.by_question, asked.names)):
                 break

@@ -21,7 +21,7 @@ from rkllm_chat.config.policy import Policy
 from rkllm_chat.config.settings import Generation
 from rkllm_chat.core.events import Event, ReplyDiscarded, Text, ToolFinished, TurnEnded
 from rkllm_chat.core.messages import Tool
-from rkllm_chat.core.protocols import CallPosition, Consent, Continuation
+from rkllm_chat.core.protocols import CallPosition, Consent, Continuation, Decline
 from stage import FakeToolbox, call_text, make_chat, take_turn
 
 Run = Callable[..., Any]
@@ -206,6 +206,20 @@ def test_a_call_that_the_answer_describes_runs_only_if_the_user_wants_it(consent
         ([("look", {"place": "Husum"})], "It is quiet.") if consent == "once" else ([], text)
     )
     assert reason == "answered"
+
+
+@pytest.mark.parametrize("consent", ["no", "stop", Decline("It is dark.")])
+def test_who_declines_a_described_call_is_asked_about_no_other(consent: Consent | Decline) -> None:
+    asked: list[object] = []
+
+    async def approve(_tool: Tool, arguments: Mapping[str, Any], _position: CallPosition) -> Consent | Decline:
+        asked.append(arguments["to"])
+        return consent
+
+    text = '```json\n{"name": "move", "arguments": {"to": "Leer"}}\n```\nThis moves the ship.'
+    chat = make_chat([text, MOVE, MOVE], Harbour(), approve, prompt_profile="qwen2.5")
+    answer, reason, _ = read_answer(take_turn(chat, "How do I move the ship to Leer and to Emden?"))
+    assert (answer, reason, asked) == (text, "answered", ["Leer"])
 
 
 async def answer_in_the_end(_rounds: int) -> Continuation:
