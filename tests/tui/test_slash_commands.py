@@ -650,7 +650,7 @@ def test_a_message_that_was_not_sent_is_in_the_line_again(fresh: Screen) -> None
     for line in ("look at @http://127.0.0.1/x please", "//etc says @http://127.0.0.1/x"):
         fresh.say(f"{line}\r", "Not sent: No server lists http://127.0.0.1/x", f"> {line}")
         fresh.wait_until(lambda: fresh.lines()[-2] == f"> {line}", "the line below the error")  # noqa: B023  # awaited
-        fresh.wait_for_rest()  # the row may be that of the message as it was typed
+        fresh.wait_for_rest(0.3)  # the row may be that of the message as it was typed
         fresh.type("\x03")
         clear(fresh)
 
