@@ -17,7 +17,8 @@ def test_faults_leave_no_turn_no_file_and_no_process_open() -> None:
     assert result.turns == 2 * faults + 3
     assert result.ended == Counter(answered=result.turns)
     assert result.faults.total() == faults
-    assert result.faults["failed"] >= faults * 4 // 5
+    # bytes that are no UTF-8 are replaced, and a result beyond the limit is cut: both are results
+    assert result.faults["failed"] >= faults * 3 // 5
     assert result.answers == Counter(completed=faults + 3 * (len(modes) + 1))
     assert len({(sample.files, sample.processes) for sample in result.rest}) == 1
     assert result.rest[-1].processes >= len(modes) + 2  # the program, the healthy server

@@ -176,7 +176,9 @@ def open_faulty_chat(modes: Sequence[str], faults: int) -> Iterator[FaultyChat]:
         (folder / "replies.json").write_text(json.dumps(list(replies_for(modes, faults))), encoding="utf-8")
         kept = {key: os.environ[key] for key in ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH") if key in os.environ}
         environment = {**kept, "HOME": name, "TERM": "xterm", "LANG": "C.UTF-8", SANDBOX_VARIABLE: "off"}
-        arguments = ["--model", "replies.json", "--config", "servers.json", "--allow", "*", "--context", "16384"]
+        # the rules about values are for what a model means: a script says what it says
+        approve = ["--set", "policy.approve=all"]
+        arguments = ["--model", "replies.json", "--config", "servers.json", *approve, "--context", "16384"]
         screen = Screen(arguments, environment, folder, forks=False)
         try:
             screen.wait_for("for commands, Ctrl+D to exit", TURN_S)
