@@ -80,7 +80,7 @@ _MAX_DENIALS = 3
 
 
 def _takes_path(tool: Tool) -> bool:
-    """Tell whether a tool has an argument that is a path, as its name says: `path`, `repo_path`, `fileName`."""
+    """Tell whether a tool has an argument that is a path, as its name says, such as "repo_path" or "fileName"."""
     return any(_PATH_WORD.search(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name)) for name in properties_of(tool.schema))
 
 

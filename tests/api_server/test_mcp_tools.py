@@ -34,7 +34,7 @@ def test_tools_of_the_client_and_of_the_server_stand_side_by_side(
     start_api: StartApi, connect: Connect, script: Callable[..., str]
 ) -> None:
     own, theirs = call_text("calculate", expression="12 * 34"), call_text("get_tide", harbour="Husum", days=1)
-    served = start_api("--mcp", "--model", script(own, theirs, "It is 42 cm."))
+    served = start_api("--mcp", "--model", script(own, theirs, "It is 42 cm, and 408."))
     client = connect(served)
     messages = list(QUESTION)
     asked = client.chat.completions.create(model=SCRIPT, messages=messages, tools=[TIDE]).choices[0].message
@@ -42,7 +42,7 @@ def test_tools_of_the_client_and_of_the_server_stand_side_by_side(
     messages.append(asked.model_dump(exclude_none=True))
     messages.append({"role": "tool", "tool_call_id": messages[-1]["tool_calls"][0]["id"], "content": "42 cm"})
     answered = client.chat.completions.create(model=SCRIPT, messages=messages, tools=[TIDE])
-    assert answered.choices[0].message.content == "It is 42 cm."
+    assert answered.choices[0].message.content == "It is 42 cm, and 408."
     assert answered.usage and answered.usage.prompt_tokens > 0
 
 

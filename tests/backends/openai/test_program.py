@@ -177,7 +177,7 @@ def test_parts_of_the_context_that_do_not_add_up_to_the_total_are_called_estimat
     screen.say("Hello!\r", REPLY)
     screen.wait_for_prompt()
     screen.say("/context\r", "The parts are estimated one by one and add up to")
-    *parts, total = [int(line.split()[-3]) for line in screen.wait_for_prompt() if "░░░" in line][-5:]
+    *parts, total = [int(line.split()[-3]) for line in screen.wait_for_prompt() if "░░░" in line][-6:]
     added = re.search(r"add up to ([\d,]+) tokens", " ".join(screen.lines()))
     assert added and int(added[1].replace(",", "")) == sum(parts) > 2 * total
 
