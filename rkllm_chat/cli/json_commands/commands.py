@@ -13,7 +13,14 @@ from ...config.files import FoundServers, find_servers, find_state_folder
 from ...config.project_trust import TrustStore, is_enabled
 from ...config.servers import ServerConfig, prepare_server
 from ...config.transports import guess_transport
-from ...core.errors import ProtocolError, ToolError, ToolNotFoundError, UsageError, ValidationError
+from ...core.errors import (
+    ProtocolError,
+    ServerNotFoundError,
+    ToolError,
+    ToolNotFoundError,
+    UsageError,
+    ValidationError,
+)
 from ...core.records import replace
 from ...mcp_client.acceptance import check_start
 
@@ -372,10 +379,14 @@ def _find_server(options: Options, invocation: Invocation) -> ServerConfig:
         names = list(found.servers)
         hint = f"Pass --server NAME; configured servers: {', '.join(names)}."
         raise UsageError(f"{options.command}: no server is selected.", hint, available=names, searched=found.searched)
-    if " " in options.server:  # no server has such a name
+    try:
+        return select_server_to_start(found, options.server, options, invocation)
+    except ServerNotFoundError:
+        if " " not in options.server:
+            raise
         hint = "A command that starts a server follows --stdio, not --server."
-        raise UsageError(f'{options.command}: "{options.server}" is no name of a server.', hint, got=options.server)
-    return select_server_to_start(found, options.server, options, invocation)
+        text = f'{options.command}: "{options.server}" is no name of a server.'
+        raise UsageError(text, hint, got=options.server) from None
 
 
 def select_server_to_start(found: FoundServers, name: str, options: Options, invocation: Invocation) -> ServerConfig:
