@@ -23,6 +23,7 @@ from ..calls.described_calls import (
     is_apology,
     is_data,
     is_refusal,
+    tells_only,
 )
 from ..calls.percentages import write_percentages
 from ..calls.schema.resolve import properties_of, required_of
@@ -485,7 +486,7 @@ def _find_reason(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence, i
     if _is_old(tool, arguments, evidence):
         return "old"
     if not evidence.results:
-        if is_strict and not _is_spoken_of(tool, arguments, evidence):
+        if is_strict and not (_is_spoken_of(tool, arguments, evidence) and _may_be_wanted(tool, arguments, evidence)):
             return "unspoken"
         is_asked_back = _asks_for_nothing(tool, arguments, evidence, is_strict)
         return "invented" if not is_asked_back and _is_made_up(tool, arguments, evidence, is_strict) else ""
@@ -500,6 +501,12 @@ def _find_reason(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence, i
     if may_write(tool) and not has_new and not _asks_for(tool, evidence.question):
         return "unasked"
     return ""
+
+
+def _may_be_wanted(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence) -> bool:
+    """Return whether a first call may be wanted: who asks for nothing looks nothing up, but may have it remembered."""
+    is_remembered = may_write(tool) and not _list_missing(tool, arguments, evidence.known, evidence.question)
+    return is_remembered or not tells_only(evidence.question.original)
 
 
 def _is_old(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence) -> bool:

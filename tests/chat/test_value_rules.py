@@ -406,7 +406,11 @@ def test_a_question_that_clearly_means_one_tool_has_its_call_forced_where_that_w
 )
 def test_who_asks_for_nothing_has_no_call_forced(told: str) -> None:
     void, no = call_text("list_folder", path="docs"), "I'm sorry, but I can't assist with that."
-    for first in (void, no, "好。"):
+    contact, event = (
+        call_text("find_contact", name="Lea"),
+        call_text("add_event", title="X", date="2026-12-01", time="9"),
+    )
+    for first in (void, no, contact, event, "好。"):
         chat, toolbox = open_office([first, NOTE, "好。", "好。"], prompt_profile="qwen2.5")
         take_turn(chat, told)
         assert toolbox.called == []
