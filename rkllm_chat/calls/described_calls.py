@@ -73,7 +73,7 @@ _CHANGE_REQUEST = re.compile(
 )
 """A question that asks for a change."""
 _TELLS = re.compile(
-    r"(?:^|[.!;:,]\s*|\band\s+)(?:i|i['’](?:m|ve)|my|we|we['’](?:re|ve)|our)\b|です|ます|でした|ました|我|你好",
+    r"(?:^|[.!;:,]\s*|\band\s+)(?:i|im|i['’](?:m|ve)|my|we|we['’](?:re|ve)|our)\b|です|ます|でした|ました|我|你好",
     re.IGNORECASE,
 )
 """What somebody says who tells of themselves."""
@@ -207,6 +207,11 @@ def find_named_tools(reply: str, shown: Mapping[str, Tool]) -> list[Tool]:
     """
     named = [tool for name, tool in shown.items() if _names(reply, name)] or _find_by_object(reply, shown.values())
     return named if len(named) <= _MAX_NAMED else []
+
+
+def names_tool(reply: str, shown: Mapping[str, Tool]) -> bool:
+    """Return whether a reply names any of the offered tools."""
+    return any(_names(reply, name) for name in shown)
 
 
 def is_refusal(reply: str) -> bool:

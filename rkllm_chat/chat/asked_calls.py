@@ -59,9 +59,8 @@ def list_asked_calls(
         reply: The text of the reply.
         rejected: The names of the tools in its calls, which were void; None if it has no call.
     """
-    if tells_only(_find_question(chat)):  # whoever asks for nothing has no call forced but one that the reply names
-        tools, is_named = _find_meant_tools(chat, reply) if rejected is None else ([], False)
-        return iter([AskedCall(tools)] if is_named and _is_first(chat) else ())
+    if chat.profile.forces_calls and tells_only(_find_question(chat)):
+        return iter(())
     return _list_calls_of_question(chat, rules, reply, rejected)
 
 

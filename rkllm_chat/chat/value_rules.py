@@ -23,10 +23,12 @@ from ..calls.described_calls import (
     is_apology,
     is_data,
     is_refusal,
+    names_tool,
     tells_only,
 )
 from ..calls.percentages import write_percentages
 from ..calls.schema.resolve import properties_of, required_of
+from ..calls.tool_names import shown_names
 from ..core.events import ReplyDiscarded
 from ..core.i18n import detect_text_language
 from ..core.messages import Tool, ToolResult
@@ -63,6 +65,7 @@ REASONS: Mapping[str, str] = {
     "foreign": "an answer is in another language than the question, of those with scripts of their own",
     "echo": "an answer repeats what the model was asked",
     "refused": "an answer without a call apologizes, which models do because tools are listed",
+    "needless": "an answer is about tools, and the message asks for nothing",
     "unmade": "an answer says that the change was made that the question asks for, and no such call has completed",
     "data": "an answer behind calls is JSON, and the question asks for none",
     "old": "a call of an earlier turn is made again, and the question does not ask for it",
@@ -219,9 +222,16 @@ class ValueRules:
         return ReplyDiscarded(reason="data") if is_prose and is_data(reply) else self.find_unmade(reply)
 
     def find_refused(self, reply: str) -> ReplyDiscarded | None:
-        """Return why an answer is asked for without the tools: it apologizes, where that was measured."""
-        is_measured = self._chat.profile.forces_calls and self._chat.toolbox.tools and not self._chat.answers_json
-        return ReplyDiscarded(reason="refused") if is_measured and is_apology(reply) else None
+        """Return why an answer is asked for without the tools, where that was measured.
+
+        It apologizes, or it is about tools behind a message that asks for nothing; later replies would go on like that.
+        """
+        chat = self._chat
+        if not chat.profile.forces_calls or not chat.toolbox.tools or chat.answers_json:
+            return None
+        if tells_only(self._evidence.question.original) and names_tool(reply, shown_names(chat.toolbox.tools)):
+            return ReplyDiscarded(reason="needless")
+        return ReplyDiscarded(reason="refused") if is_apology(reply) else None
 
     def find_left_over(self) -> list[str]:
         """Return what the question names and nobody has looked up: the model is made to write a call with it."""

@@ -410,10 +410,11 @@ def test_who_asks_for_nothing_has_no_call_forced(told: str) -> None:
         call_text("find_contact", name="Lea"),
         call_text("add_event", title="X", date="2026-12-01", time="9"),
     )
-    for first in (void, no, contact, event, "好。"):
+    about = "You can use `list_folder`, `get_clock` and `read_note` for that."
+    for first in (void, no, contact, event, about, "好。"):
         chat, toolbox = open_office([first, NOTE, "好。", "好。"], prompt_profile="qwen2.5")
-        take_turn(chat, told)
-        assert toolbox.called == []
+        answer = read(take_turn(chat, told)).text
+        assert toolbox.called == [] and answer in ("好。", NOTE)
 
 
 def test_behind_a_result_a_call_without_values_is_about_something_that_was_spoken_of() -> None:
