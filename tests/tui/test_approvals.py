@@ -121,8 +121,8 @@ def test_text_typed_at_a_question_is_shown_and_queued_and_no_answer(
     (hint,) = [line for line in screen.lines() if line == "Enter queues this line. The keys answer when it is empty."]
     screen.wait_for_rest(PAUSE_S)
     screen.say("\r", f"next: {text}")
+    screen.wait_until(lambda: hint not in screen.lines(), "an empty line, so that the keys answer")
     screen.wait_for_end_of_line("stop:")
-    assert hint not in screen.lines(), "the line is empty, so the keys answer"
     screen.wait_for_rest(PAUSE_S)
     screen.say("n", "Enter gives no reason:")
     screen.say("Not yet.\r", "'write_log' declined", "◆ Not.", f"> {text}", "◆ Read.")

@@ -381,7 +381,9 @@ def test_a_model_is_offered_once_whatever_its_path_is(open_screen: OpenChat, fol
     (folder / "link.gguf").symlink_to(shipped_model)
     screen = open_screen("--model", "link.gguf", "--no-servers")
     screen.say("", "Model: link.gguf", "Ctrl+D")
-    lines = screen.say("/model\r", "Models  ", "tiny-tools")
+    screen.say("/model\r", "Models  ", "tiny-tools")
+    screen.wait_for_rest(0.3)  # the list is drawn from its top
+    lines = screen.lines()
     assert sum("6 MB" in line or "link.gguf" in line for line in lines[-10:]) == 1, lines
 
 
