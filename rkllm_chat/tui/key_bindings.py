@@ -28,6 +28,9 @@ _BURST_S = 0.05
 screen, serial consoles): an Enter with more behind it is a line break."""
 
 
+_ANSWER_WORDS = dict.fromkeys(("no", "nope", "いいえ", "だめ", "不", "否", "不要"), "n")
+_ANSWER_WORDS |= dict.fromkeys(("yes", "ok", "okay", "はい", "是", "好", "好的"), "y")
+"""Lines at a question that are no message for later, by the key that they mean."""
 _Act = Callable[[KeyPressEvent], Any]
 
 
@@ -234,6 +237,8 @@ class KeyHandler:
             return
         if line.reads_answer:
             line.answer(text)
+        elif self._take_answer_word(text):
+            pass
         elif text.endswith("\\") and buffer.document.is_cursor_at_the_end:
             buffer.delete_before_cursor(1)
             buffer.insert_text("\n")
@@ -247,6 +252,17 @@ class KeyHandler:
             line.submit()
         else:
             self._actions.send_now()
+
+    def _take_answer_word(self, text: str) -> bool:
+        """Take "no" as the key n, and leave out "yes": consent is a key alone, as a text may be the next message."""
+        question, word = self._line.question, _ANSWER_WORDS.get(text.strip(" .!。！").casefold())
+        if question is None or word is None:
+            return False
+        self._line.take()
+        get_app().invalidate()
+        if word == "n" and "n" in question.keys:
+            self._line.answer(question.keys["n"])
+        return True
 
     def _interrupt(self) -> None:
         """Handle Ctrl+C: cancel a question, stop the work, clear the line, hint, or leave; the first that applies."""

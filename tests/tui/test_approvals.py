@@ -128,6 +128,25 @@ def test_text_typed_at_a_question_is_shown_and_queued_and_no_answer(
     screen.say("Not yet.\r", "'write_log' declined", "◆ Not.", f"> {text}", "◆ Read.")
 
 
+@pytest.mark.usefixtures("harbour")
+def test_a_word_of_refusal_at_a_question_refuses_and_one_of_consent_is_no_message(open_chat: OpenChat) -> None:
+    screen = open_chat(HARBOUR, call_text("write_log", text="x"), "Not.")
+    ask(screen, "go")
+    screen.type("yes")
+    screen.wait_until(lambda: screen.lines()[-2] == "+ yes", "the text in the input line")
+    screen.wait_for_rest(PAUSE_S)
+    screen.type("\r")
+    screen.wait_until(lambda: "+ yes" not in screen.lines(), "an empty line")
+    screen.wait_for_end_of_line("stop:")
+    assert not any(line.startswith("next:") for line in screen.lines())
+    screen.wait_for_rest(PAUSE_S)
+    screen.type("No.")
+    screen.wait_until(lambda: screen.lines()[-2] == "+ No.", "the text in the input line")
+    screen.wait_for_rest(PAUSE_S)
+    screen.say("\r", "Enter gives no reason:")
+    screen.say("Not yet.\r", "'write_log' declined", "◆ Not.")
+
+
 def test_a_draft_stays_in_the_line_below_a_question(open_chat: OpenChat, harbour: Path) -> None:
     replies = (call_text("wait"), call_text("write_log", text="x"), "So.")
     screen = open_chat(f"{HARBOUR} --allow wait", *replies, size=(60, 24))
