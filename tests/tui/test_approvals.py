@@ -153,8 +153,8 @@ def test_a_draft_stays_in_the_line_below_a_question(open_chat: OpenChat, harbour
     screen.say("log x at high tide\r", "rising")
     screen.say("tell me", "+ tell me")
     (harbour / "go").touch()
-    screen.wait_for("[q] stop:")
-    assert screen.lines()[-3:-1] == ["Enter queues this line. The keys answer when it is empty.", "+ tell me"]
+    below = ["Enter queues this line. The keys answer when it is empty.", "+ tell me"]
+    screen.wait_until(lambda: screen.lines()[-3:-1] == below, "the draft below the question")
     screen.wait_for_rest(PAUSE_S)
     screen.say("y", "+ tell mey")
     screen.say("\x7f yourself\r", "next: tell me yourself")
