@@ -209,7 +209,7 @@ def find_named_tools(reply: str, shown: Mapping[str, Tool]) -> list[Tool]:
     return named if len(named) <= _MAX_NAMED else []
 
 
-def names_tool(reply: str, shown: Mapping[str, Tool]) -> bool:
+def mentions_tool(reply: str, shown: Mapping[str, Tool]) -> bool:
     """Return whether a reply names any of the offered tools."""
     return any(_names(reply, name) for name in shown)
 

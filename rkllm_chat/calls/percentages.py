@@ -6,7 +6,9 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-_PERCENTAGE = re.compile(r"百分之\s*(\d+(?:\.\d+)?)|(\d+(?:\.\d+)?)\s*(?:[%％]|per ?cent\b|パーセント)", re.IGNORECASE)
+PERCENT = r"(?:[%％]|per\s?cent\b|パーセント)"
+"""What stands behind the number of a percentage, as a regular expression."""
+_PERCENTAGE = re.compile(rf"百分之\s*(\d+(?:\.\d+)?)|(\d+(?:\.\d+)?)\s*{PERCENT}", re.IGNORECASE)
 _CALCULATION = re.compile(r"(?!\d{4}-\d\d?\b)[\d.,()\s]+(?:[-+*/×÷%][\d.,()\s]+)+")
 _KNOWS_PERCENT = re.compile(r"\b100\b|(?<!\d)0?\.\d|%\s*(?:[^\s\d]|$)")
 """A calculation that has a percentage as a share already."""

@@ -67,7 +67,7 @@ def list_asked_calls(
 def _list_calls_of_question(
     chat: Conversation, rules: ValueRules, reply: str, rejected: Collection[str] | None
 ) -> Iterator[AskedCall]:
-    question, request, is_first = _find_question(chat), rules.find_open_request(), _is_first(chat)
+    question, request, is_first = _find_question(chat), rules.find_open_request(), not has_called(chat)
     meant, is_named = list[Tool](), False
     if rules.find_unmade(reply) and (changing := _find_changing_tools(chat, question)):
         yield AskedCall(changing, by_question=is_first)
@@ -91,8 +91,9 @@ def _find_question(chat: Conversation) -> str:
     return chat.history[find_last_turn(chat.history)].text
 
 
-def _is_first(chat: Conversation) -> bool:
-    return not any(message.role == "tool" for message in chat.history[find_last_turn(chat.history) :])
+def has_called(chat: Conversation) -> bool:
+    """Return whether a call of this turn has been answered."""
+    return any(message.role == "tool" for message in chat.history[find_last_turn(chat.history) :])
 
 
 def _can_ask_for(chat: Conversation, tools: Sequence[Tool]) -> bool:

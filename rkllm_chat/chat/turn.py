@@ -30,9 +30,9 @@ from ..core.events import (
     TurnEnded,
 )
 from ..core.messages import EMPTY_REPLY, Message, ReplyKind, ToolResult
-from ..prompt.budget import MAX_TOKEN_LENGTH, find_last_turn
+from ..prompt.budget import MAX_TOKEN_LENGTH
 from ..storage.session_records import End, TurnFinished
-from .asked_calls import list_asked_calls
+from .asked_calls import has_called, list_asked_calls
 from .context import (
     add_tool_signatures,
     build_prompt,
@@ -218,7 +218,7 @@ class Turn:
             emit: Emits events.
         """
         chat, described = self._chat, [event.call for event in reply.described]
-        accepted = None if self._has_called else await calls.offer(described, must_ask=False)
+        accepted = None if has_called(self._chat) else await calls.offer(described, must_ask=False)
         asked_calls = iter(()) if accepted else list_asked_calls(chat, self._rules, reply.shown_text, rejected)
         for asked in asked_calls:
             if calls.was_declined:
@@ -236,14 +236,9 @@ class Turn:
         name = shown_name(accepted.tool, chat.toolbox.tools)
         return CallFound(accepted.call, write_call(chat, name, accepted.call.arguments))
 
-    @property
-    def _has_called(self) -> bool:
-        """Whether a call of this turn has been answered."""
-        return any(message.role == "tool" for message in self._chat.history[find_last_turn(self._chat.history) :])
-
     def _has_more(self) -> bool:
         """Return whether the question has more to look up behind a result, whatever the last reply was."""
-        return self._has_called and bool(self._rules.find_left_over() or self._rules.find_open_request())
+        return has_called(self._chat) and bool(self._rules.find_left_over() or self._rules.find_open_request())
 
     async def _refuses(self, reply: ReplyStream, emit: Emit) -> bool:
         """Return whether a reply refuses in words what the model may do well without the tools, and say so."""

@@ -23,7 +23,7 @@ from ..calls.described_calls import (
     is_apology,
     is_data,
     is_refusal,
-    names_tool,
+    mentions_tool,
     tells_only,
 )
 from ..calls.percentages import write_percentages
@@ -229,7 +229,7 @@ class ValueRules:
         chat = self._chat
         if not chat.profile.forces_calls or not chat.toolbox.tools or chat.answers_json:
             return None
-        if tells_only(self._evidence.question.original) and names_tool(reply, shown_names(chat.toolbox.tools)):
+        if tells_only(self._evidence.question.original) and mentions_tool(reply, shown_names(chat.toolbox.tools)):
             return ReplyDiscarded(reason="needless")
         return ReplyDiscarded(reason="refused") if is_apology(reply) else None
 

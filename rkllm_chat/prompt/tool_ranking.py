@@ -16,6 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from ..calls.percentages import PERCENT
 from ..calls.schema.resolve import properties_of
 from ..core.messages import Tool
 
@@ -60,13 +61,12 @@ tool.
 CJK = r"\u3005\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
 CJK_RUN = re.compile(f"[{CJK}]+")
 _NUMBER = r"\(?\d+(?:\.\d+)?\)?"
-_PERCENT = r"(?:[%]|percent\b|per\s?cent\b|パーセント)"
 _OPERATOR = r"(?:[-+*/×÷^%x]|plus|minus|less|times|加上?|减去?|乘以?|除以|たす|足す|ひく|引く|かける|掛ける|わる|割る)"
 _TOKEN = re.compile(
     rf"(?P<url>https?://[^\s{CJK}]+)"
     rf"|(?P<file>(?<![^\s{CJK}\"'`“「『(])(?:[~.]?/[^\s{CJK}]+|(?:(?![{CJK}])[\w/~*.-])*\.[a-z][a-z\d]{{0,4}}(?![a-z\d_.])))"
     rf"|(?P<calculate>(?<![\w./-]){_NUMBER}\s*{_OPERATOR}\s*{_NUMBER}(?![a-z\d_/-])"
-    rf"|{_NUMBER}\s*{_PERCENT}\s*(?:of|off)\b|{_NUMBER}\S?\s*[の的]\s*{_NUMBER}\s*{_PERCENT})"
+    rf"|{_NUMBER}\s*{PERCENT}\s*(?:of|off)\b|{_NUMBER}\S?\s*[の的]\s*{_NUMBER}\s*{PERCENT})"
     r"|(?P<time>(?<!\d)\d{1,2}(?::\d\d(?!\d)|\s?[ap]m\b))"
     rf"|(?P<cjk>[{CJK}]+)|(?P<word>[^\W_{CJK}]+)"
 )
