@@ -215,7 +215,8 @@ def test_the_user_decides_how_a_turn_continues_after_its_last_round(
     *events, end = take_turn(chat, "how deep?")
     assert asked == ([2, 3] if continuation == 1 else [2])
     assert len(toolbox.called) == calls
-    assert (events[-1] == Notice(f"Stopped after {calls} rounds of tool calls.")) == (reason == "steps")
+    notice = Notice(f"Stopped after {calls} rounds of tool calls (max_steps). Write continue to go on.")
+    assert (events[-1] == notice) == (reason == "steps")
     assert "".join(event.text for event in events if isinstance(event, Text)) == text
     assert cast(TurnEnded, end).reason == reason
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from io import StringIO
 
 import pytest
 
+from rkllm_chat.chat.value_rules import REASONS
 from rkllm_chat.core import i18n as language
 from rkllm_chat.core.events import (
     CallFound,
@@ -16,6 +18,7 @@ from rkllm_chat.core.events import (
     CallUnreadable,
     Event,
     Notice,
+    ReplyDiscarded,
     Table,
     Text,
     Thought,
@@ -25,7 +28,7 @@ from rkllm_chat.core.events import (
     TurnEnded,
 )
 from rkllm_chat.core.messages import Status, ToolCall, ToolResult
-from rkllm_chat.tui.event_lines import EventPrinter, format_table
+from rkllm_chat.tui.event_lines import EventPrinter, describe_event, format_table
 from rkllm_chat.tui.markdown.cells import break_words, wrap_text
 
 CALL = ToolCall("get_time", {"place": "Tokyo"})
@@ -117,7 +120,10 @@ def test_a_call_is_named_with_its_server_where_there_are_several() -> None:
     ("event", "line"),
     [
         (CallsDetected(2), "[MCP: Detected 2 tool calls]"),
-        (CallUnreadable("bad_json", "No brace.", "[TOOL_CALL]"), "[MCP: A tool call could not be parsed: No brace.]"),
+        (
+            CallUnreadable("bad_json", "No brace.", "[TOOL_CALL]"),
+            "[MCP: A tool call could not be parsed, so it is not run: No brace.]",
+        ),
         (finished("failed", "no such place"), "[MCP: Tool 'get_time' failed: no such place]"),
         (finished("declined", "not allowed"), "[MCP: Tool 'get_time' declined: not allowed]"),
         (
@@ -137,6 +143,21 @@ def test_a_call_is_named_with_its_server_where_there_are_several() -> None:
 )
 def test_each_kind_of_line(event: Event, line: str) -> None:
     assert shown(event) == f"{line}\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "outcome"),
+    [
+        ("en", r"(Tool not called.*|No tool called|(Answer|Refusal) discarded): .+\."),
+        ("ja", r"(ツールは(未実行です|まだ実行していません).*|(回答|拒否の返答)を破棄しました): .+。"),
+        ("zh", r"(工具(未|尚未).*调用.*|没有调用工具|(回答|拒绝)已丢弃)：.+。"),
+    ],
+)
+def test_what_is_discarded_is_said_in_one_line_with_the_reason(code: str, outcome: str) -> None:
+    words = language.load(code)
+    events = [ReplyDiscarded(), ReplyDiscarded("x"), *(ReplyDiscarded(reason=reason) for reason in REASONS)]
+    lines = [describe_event(event, words) for event in events]
+    assert [line for line in lines if not re.fullmatch(outcome, line) or len(wrap_text(line, 85)) > 1] == []
 
 
 def test_thoughts_and_side_lines_are_dim_where_colours_are_wanted() -> None:

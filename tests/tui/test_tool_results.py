@@ -75,7 +75,7 @@ def test_an_answer_that_is_replaced_leaves_the_screen_or_is_said_to_be(rows: int
     )
     lines = screen.enter("tide at Hull?", "◆ It is 2.4 metres.")
     assert lines.count("◆ Thank you for the information about it!") == (rows > 8)
-    assert "The answer has nothing of the results; the model answers once more." in lines
+    assert "Answer discarded: it says nothing of the results. The model answers again." in lines
 
 
 def test_a_result_of_four_lines_is_shown_whole(open_chat: OpenChat, folder: Path) -> None:
