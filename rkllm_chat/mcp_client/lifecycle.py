@@ -136,6 +136,11 @@ class ServerLifecycle:
         return self._machine.error
 
     @property
+    def needs_user(self) -> bool:
+        """Whether it has failed, and no request starts it again."""
+        return self._machine.needs_user(time.monotonic())
+
+    @property
     def is_open(self) -> bool:
         """Whether requests can be sent now."""
         return self.client is not None
@@ -427,7 +432,7 @@ class ServerLifecycle:
         has_died = not opened and isinstance(error, ConnectionEndedError)
         # a server that was sent nothing but this question has died of it
         died_of_discover = has_died and transport is not None and transport.sent_methods == {"server/discover"}
-        self._machine.mark_failed(log_fault(failure, self.handlers.secrets), died_of_discover)
+        self._machine.mark_failed(log_fault(failure, self.handlers.secrets), died_of_discover, was_open=opened)
         if opened:
             self._report(ChangeKind.GONE)
 

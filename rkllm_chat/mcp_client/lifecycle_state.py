@@ -57,7 +57,8 @@ class SessionDoubt:
 class LifecycleState:
     """State machine of one server.
 
-        CLOSED, FAILED -> STARTING -> OPEN -> CLOSED, FAILED, IDLE
+        CLOSED, FAILED -> STARTING -> OPEN, CLOSED, FAILED
+        OPEN -> CLOSED, IDLE
         IDLE -> OPEN, CLOSED, FAILED                                 (a restart from idle is not shown)
 
     All times are readings of one monotonic clock, in seconds.
@@ -109,14 +110,15 @@ class LifecycleState:
         if self.state is ServerState.IDLE:
             self.state = ServerState.CLOSED
 
-    def mark_failed(self, error: ChatError, died_of_discover: bool = False) -> None:
+    def mark_failed(self, error: ChatError, died_of_discover: bool = False, was_open: bool = False) -> None:
         """Record why the server could not be opened or ended.
 
         Args:
             error: The reason.
             died_of_discover: Whether it died after `server/discover`, which some servers before MCP 2026-07-28 do.
+            was_open: Whether it ended after it was open, so that the next request starts it again.
         """
-        self.state, self.error = ServerState.FAILED, error
+        self.state, self.error = ServerState.CLOSED if was_open else ServerState.FAILED, error
         # one that was open once speaks the newer protocol, so that it died of something else
         self._died_of_discover = died_of_discover and not self._was_open
 
@@ -140,6 +142,11 @@ class LifecycleState:
     def undo_legacy(self, first_error: ChatError | None) -> None:
         """Return to the newer protocol: the server failed in both, so the first error counts."""
         self.error, self.is_legacy = first_error, False
+
+    def needs_user(self, now: float) -> bool:
+        """Return whether the server is down until the user starts it, and was not closed on purpose."""
+        is_spent = self._backoff.remaining_s(now) is None
+        return self.state is ServerState.FAILED or (self.state is ServerState.CLOSED and bool(self.error) and is_spent)
 
     def get_restart_delay_s(self, now: float) -> float:
         """Return the seconds to wait before a restart.

@@ -118,7 +118,7 @@ class StatusSource:
         self._read_board()
         backend, connections = app.backend, app.servers.connections.values()
         mode = words(f"modes.{describe_mode(app.settings.policy, app.chat.approval_mode)}")
-        failed = len(app.servers.failures.keys() - set(app.starting_servers))
+        failed = sum(connection.lifecycle.needs_user for connection in connections)
         shown = words("status.failed", count=failed) if failed else ""
         parts = {"mode": mode, "failed": shown, "name": sanitize_line(backend.name), "context": ""}
         context_short = activity_short = ""

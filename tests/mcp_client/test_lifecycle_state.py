@@ -25,7 +25,9 @@ def test_a_server_that_failed_too_often_is_not_restarted_until_the_user_asks() -
     state = LifecycleState("one")
     for second in range(5):
         state.mark_restarting(second)
-    state.mark_failed(GONE)
+    assert not state.needs_user(6)
+    state.mark_failed(GONE, was_open=True)
+    assert state.needs_user(6) and not state.needs_user(600)
     with pytest.raises(ConnectError, match=GONE.message):
         state.get_restart_delay_s(6)
     state.reset()
@@ -36,6 +38,7 @@ def test_the_older_protocol_is_tried_once_and_only_by_a_server_that_was_never_op
     state = LifecycleState("one")
     state.mark_starting()
     state.mark_failed(GONE, died_of_discover=True)
+    assert state.needs_user(1), "it was never open"
     assert state.try_legacy() and state.is_legacy
     state.undo_legacy(GONE)
     assert (state.is_legacy, state.error) == (False, GONE)

@@ -152,6 +152,20 @@ def test_the_chat_opens_without_a_server_that_fails_and_shows_what_to_do(
     screen.enter("/mcp restart gone", "no-such-command")
 
 
+def test_a_server_that_restarts_on_demand_is_not_counted_as_failed(open_chat: OpenChat, folder: Path) -> None:
+    replies = [call_text("act"), "It died.", call_text("act"), "It ran."]
+    screen = open_chat(f"{write_chaos(folder, chaos='crash-once')} --allow act", *replies, size=(100, 30))
+    screen.enter("go", "exited with 7", "◆ It died.")
+    screen.wait_for(" · 0/1 server · ")
+    assert "failed" not in screen.lines()[-1]
+    screen.enter("/mcp list", "chaos  disconnected")
+    screen.type("again\r")
+    screen.wait_for_end_of_line("stop:")
+    screen.say("y", "◆ It ran.")
+    screen.wait_for(" · 1/1 server · ")
+    assert "failed" not in screen.lines()[-1]
+
+
 @pytest.mark.slow
 def test_a_message_waits_for_a_server_that_hangs_at_its_start_until_enter_or_esc(
     open_chat: OpenChat, folder: Path
