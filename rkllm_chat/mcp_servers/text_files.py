@@ -31,7 +31,7 @@ def read_text(folders: Sequence[Path], file_path: str) -> str:
     try:
         path = (folders[0] / Path(file_path).expanduser()).resolve(strict=True)
     except FileNotFoundError:
-        raise FileError(f"There is no file '{file_path}'.") from None
+        raise FileError(f"There is no file '{file_path}' in the folder {folders[0]}.") from None
     except (OSError, RuntimeError, ValueError):
         raise FileError(f"'{file_path[:100]}' is not a path that can be followed.") from None
     if not any(path.is_relative_to(folder.resolve()) for folder in folders):

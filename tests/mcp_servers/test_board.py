@@ -100,14 +100,14 @@ def test_every_tool_is_described_with_its_schemas(folder: Path, tmp_path: Path) 
     [
         ("calculate", {"expression": "6 × 7"}, "6 × 7 = 42", {"expression": "6 × 7", "value": "42"}),
         ("list_files", {}, "a.txt\nnotes/", {"names": ["a.txt", "notes/"], "cut": False}),
-        ("list_files", {"path": "notes"}, "The folder is empty.", {"names": [], "cut": False}),
+        ("list_files", {"path": "notes"}, "The folder {folder}/notes is empty.", {"names": [], "cut": False}),
         ("read_file", {"path": "a.txt", "lines": 1}, "one", {"text": "one", "cut": True}),
     ],
 )
 def test_a_tool_answers_with_text_and_data(
     tool: str, arguments: dict[str, Any], text: str, structured: dict[str, Any], folder: Path
 ) -> None:
-    assert said(call(folder, tool, **arguments)) == (text, structured, False)
+    assert said(call(folder, tool, **arguments)) == (text.format(folder=folder), structured, False)
 
 
 @pytest.mark.parametrize(
@@ -117,12 +117,14 @@ def test_a_tool_answers_with_text_and_data(
         ("get_time", {"place": "Atlantis"}, "'Atlantis'. Ask for a larger city"),
         ("get_disk", {"path": "/no/such/place"}, "'/no/such/place'"),
         ("list_files", {"path": ".."}, "'..' is outside"),
+        ("list_files", {"path": "lists"}, "There is no 'lists' in the folder {folder}."),
         ("read_file", {"path": "../secret.txt"}, "'../secret.txt' is outside"),
+        ("read_file", {"path": "notes/b.txt"}, "There is no 'notes/b.txt' in the folder {folder}."),
     ],
 )
 def test_a_failed_call_names_its_cause(tool: str, arguments: dict[str, Any], words: str, folder: Path) -> None:
     text, structured, failed = said(call(folder, tool, **arguments))
-    assert words in text
+    assert words.format(folder=folder) in text
     assert (structured, failed) == (None, True)
 
 

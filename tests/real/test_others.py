@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from rkllm_chat.mcp_client.toolbox import Toolbox
-from stage import Screen
+from stage import Run, Screen
 
 from .servers import WAIT_S, RecordingFrontend, call, npm, pypi, read_data, with_toolbox
 
@@ -40,6 +40,28 @@ def test_files_are_written_and_read_in_its_folder_alone(folder: Path, tmp_path: 
         ("completed", "[FILE] note.txt", {"content": "[FILE] note.txt"}),
     ]
     assert (folder / "note.txt").read_text(encoding="utf-8") == "Grüße aus 東京\n"
+
+
+def test_beside_the_bundled_server_each_missing_file_names_the_folder_it_was_looked_for_in(
+    folder: Path, tmp_path: Path, program: Run, script: Callable[..., str]
+) -> None:
+    """A person with both expects a file of either; with one name in two folders, only that folder tells them apart."""
+    (tmp_path / "files/notes").mkdir(parents=True)
+    (tmp_path / "files/notes/shopping.txt").write_text("milk\n", encoding="utf-8")
+    files = npm("filesystem", str(tmp_path / "files"))
+    program("mcp", "add", "files", "--", "node", *files.args)
+
+    def ask(tool: str, path: str) -> str:
+        call = json.dumps({"name": tool, "arguments": {"path": path}})
+        replies = script(f"<tool_call>{call}</tool_call>", "So it is.")
+        return program("--set", "backend=scripted", "--model", replies, "--allow", "*", "-p", f"Read {path}").stderr
+
+    assert f"failed: There is no 'notes/shopping.txt' in the folder {folder}." in ask(
+        "board__read_file", "notes/shopping.txt"
+    )
+    assert f"{tmp_path}/files/lists" in ask("files__read_file", "lists/a.txt")
+    assert "write one of files__read_file, board__read_file" in ask("read_file", "notes/shopping.txt")
+    assert "Tool 'files__read_file' completed" in ask("files__read_file", "notes/shopping.txt")
 
 
 def test_the_roots_of_the_client_replace_the_folders_it_was_started_with(folder: Path, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ def list_files(folder: Path, path: str) -> tuple[list[str], bool]:
     """
     target = resolve_inside(folder, path)
     if not target.is_dir():
-        raise FileError(f"'{path}' is not a folder." if target.exists() else f"There is no '{path}'.")
+        raise FileError(f"'{path}' is not a folder." if target.exists() else _describe_missing(folder, path))
     try:
         entries = [entry for entry in target.iterdir() if not entry.name.startswith(".")]
         names = sorted(_show_name(entry.name) + "/" * entry.is_dir() for entry in entries)
@@ -38,7 +38,7 @@ def read_file(folder: Path, path: str, lines: int | None) -> tuple[str, bool]:
     """
     target = resolve_inside(folder, path)
     if not target.is_file():
-        raise FileError(f"'{path}' is not a file." if target.exists() else f"There is no '{path}'.")
+        raise FileError(f"'{path}' is not a file." if target.exists() else _describe_missing(folder, path))
     try:
         with target.open("rb") as file:
             check_unmoved(file.fileno(), target, path)
@@ -50,6 +50,11 @@ def read_file(folder: Path, path: str, lines: int | None) -> tuple[str, bool]:
     all_lines = data[:MAX_FILE_BYTES].decode("utf-8", errors="replace").removesuffix("\n").split("\n")
     text = "\n".join(all_lines if lines is None else islice(all_lines, max(lines, 0)))
     return text.rstrip("\n"), len(data) > MAX_FILE_BYTES or (lines is not None and len(all_lines) > lines)
+
+
+def _describe_missing(folder: Path, path: str) -> str:
+    """Return that a path leads to nothing here: beside a server for another folder, the file may well exist."""
+    return f"There is no '{path}' in the folder {folder}."
 
 
 def _show_name(name: str) -> str:

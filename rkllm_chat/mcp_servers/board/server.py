@@ -175,7 +175,8 @@ def _file_tools(folder: Path) -> list[Callable[..., Any]]:
             names, cut = files.list_files(folder, path)
         except FileError as error:
             return make_failure(str(error))
-        text = "\n".join([*names, "and more"] if cut else names) or "The folder is empty."
+        empty = f"The folder {folder / path} is empty."
+        text = "\n".join([*names, "and more"] if cut else names) or empty
         return make_result(text, Listing(names=names, cut=cut))
 
     def read_file(path: str, lines: int | None = None) -> Annotated[CallToolResult, FileText]:
