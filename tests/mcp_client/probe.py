@@ -233,7 +233,7 @@ def end(how: int) -> None:
 
 
 INFO = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "probe", "version": "1"}}
-SCHEMA = {"type": "object", "properties": {"probes": {"type": "array"}, "fail": {"type": "boolean"}}}
+SCHEMA = {"type": "object", "properties": {"probes": {"type": "array"}, "fail": {"type": ["boolean", "string"]}}}
 
 
 def attempt(what: str, *arguments: Any) -> Any:
@@ -244,17 +244,20 @@ def attempt(what: str, *arguments: Any) -> Any:
     return "ok" if found is None else found if isinstance(found, dict) else f"ok {found}"
 
 
-def answer(message: dict[str, Any]) -> dict[str, Any] | None:
+def answer(message: dict[str, Any]) -> dict[str, Any]:
+    """The result or the error of a request; a call may be told to fail, also by an "error"."""
     method, params = message["method"], message.get("params", {})
     if method == "initialize":
-        return INFO
+        return {"result": INFO}
     if method == "tools/list":
-        return {"tools": [{"name": "do", "inputSchema": SCHEMA}]}
+        return {"result": {"tools": [{"name": "do", "inputSchema": SCHEMA}]}}
     if method != "tools/call":
-        return None
-    results = [attempt(*probe) for probe in params["arguments"]["probes"]]
-    is_error = bool(params["arguments"].get("fail"))
-    return {"content": [{"type": "text", "text": json.dumps(results)}], "isError": is_error}
+        return {"error": {"code": -32601, "message": "not known"}}
+    text = json.dumps([attempt(*probe) for probe in params["arguments"]["probes"]])
+    way = params["arguments"].get("fail")
+    if way == "error":
+        return {"error": {"code": -32603, "message": text}}
+    return {"result": {"content": [{"type": "text", "text": text}], "isError": bool(way)}}
 
 
 def main() -> None:
@@ -263,9 +266,7 @@ def main() -> None:
         message = json.loads(line)
         if "id" not in message:
             continue
-        result = answer(message)
-        body = {"result": result} if result else {"error": {"code": -32601, "message": "not known"}}
-        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], **body}), flush=True)
+        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], **answer(message)}), flush=True)
     if STAY in sys.argv:
         time.sleep(60)
 

@@ -9,7 +9,7 @@ import pty
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,12 @@ from typing import Any
 import pytest
 
 from processes import find_processes
+from rkllm_chat import MCPClient, MCPException
 from rkllm_chat.config.settings import ServerConfig
 from rkllm_chat.mcp_client.process.start import MARK_VARIABLE
 from rkllm_chat.mcp_client.toolbox import Toolbox
 from shell import wait_until
-from stage import call_text
+from stage import Run, Script, call_text
 
 from .enclosed import PROBE, SECRET, SECRET_NAMES, USERS, Stage, find_python, listening, staged
 from .faults import wait_until_gone
@@ -231,30 +232,15 @@ def test_the_keys_of_a_home_that_is_named_stay_hidden(stage: Stage) -> None:
     assert allowed == ["ok", "ok []"] and key.startswith("FileNotFoundError")
 
 
-@pytest.mark.parametrize(("how", "cause"), [(-signal.SIGKILL, "was ended by SIGKILL"), (3, "exited with 3")])
-def test_the_way_a_server_ended_is_reported_without_its_sandbox_if_nothing_was_denied(
-    how: int, cause: str, stage: Stage
-) -> None:
+def test_the_way_a_server_ended_is_reported_and_its_sandbox_only_where_it_wrote_of_a_denial(stage: Stage) -> None:
     stage.add(sandbox="on")
-    error = stage.call(["end", how])["error"]
-    assert cause in error["message"]
-    assert error["details"]["exit_code"] == how and "sandbox" not in error["details"]["hint"]
-
-
-ENDS = {  # what a server writes before it exits -> a part of the hint, and one that is in no hint for it
-    "OSError: [Errno 30] Read-only file system: 'x'": ("could write to /tmp", "PATH"),
-    "env: 'nodejs-x': No such file or directory": ('"nodejs-x", which is not on the PATH', "sandbox"),
-    "/usr/bin/node: bad option: -y": ("takes no option -y", "sandbox"),
-    "AttributeError: module has no attribute 'x'": ("", "sandbox"),
-}
-
-
-@pytest.mark.parametrize("written", ENDS)
-def test_the_hint_about_a_server_that_ended_fits_what_it_wrote(written: str, stage: Stage) -> None:
-    hint, other = ENDS[written]
-    stage.add(sandbox="on", command="/bin/sh", args=["-c", 'echo "$0" >&2; exit 3', written])
-    told = stage.call(["end", 3])["error"]["details"].get("hint", "")
-    assert hint in told and other not in told
+    for how, cause in ((-signal.SIGKILL, "was ended by SIGKILL"), (3, "exited with 3")):
+        error = stage.call(["end", how])["error"]
+        assert cause in error["message"]
+        assert error["details"]["exit_code"] == how and "sandbox" not in error["details"]["hint"]
+    stage.add(sandbox="on", command="/bin/sh", args=["-c", "echo 'x: Read-only file system' >&2; exit 3"])
+    error = stage.call(["end", 3])["error"]
+    assert "could write to /tmp" in error["details"]["hint"] and "x: Read-only file system" in error["message"]
 
 
 def test_a_child_that_leaves_session_group_and_environment_ends_with_its_server(stage: Stage) -> None:
@@ -301,40 +287,48 @@ def test_a_server_in_the_toolbox_is_started_again_and_asked_to_end(tmp_path: Pat
     assert asked.exists()
 
 
-def test_a_call_that_the_sandbox_made_fail_says_what_allows_it(stage: Stage) -> None:
+@pytest.mark.parametrize("way", [True, "error"])
+def test_a_call_that_the_sandbox_made_fail_says_what_allows_it(way: bool | str, stage: Stage) -> None:
+    """Also where the server reports it as an error of the protocol."""
     stage.add()
     with listening() as (tcp, _):
         probes: list[list[Any]] = [["connect", tcp], ["write", "new.txt"], ["about"]]
-        network, place, other = (stage.call(probe, fail=True)["error"]["details"] for probe in probes)
+        network, place, other = (stage.call(probe, fail=way)["error"]["details"] for probe in probes)
     assert "network = true" in network["hint"] and "set write" in place["hint"]
     assert "hint" not in other
 
 
-def test_what_a_sandbox_denied_is_said_to_the_user_and_not_to_the_model(
-    program: Callable[..., subprocess.CompletedProcess[str]], script: Callable[..., str], folder: Path
+@pytest.mark.parametrize("way", [True, "error"])
+def test_what_a_sandbox_denied_is_said_to_programs_and_to_the_user_and_not_to_the_model(
+    way: bool | str, program: Run, script: Script, folder: Path
 ) -> None:
-    server = {"name": "probe", "command": sys.executable, "args": [str(PROBE)], "sandbox": "on"}
-    entry = "".join(f"{key} = {json.dumps(value)}\n" for key, value in server.items())
-    (folder / "own.toml").write_text(f"[[servers]]\n{entry}", encoding="utf-8")
-    with listening() as (tcp, _):
-        acts: dict[str, list[Any]] = {
-            "has no network. To allow it: network = true": ["connect", tcp],
-            "allows writing to /tmp only": ["write", str(folder / "new.txt")],
-            "": ["about"],
-        }
-        for advice, probe in acts.items():
-            model = script(call_text("do", probes=[probe], fail=True), "It failed.")
-            done = program(
-                "-p", "x", "--config", "own.toml", "--allow", "*", "--output-format", "json", "--model", model
-            )
-            result = json.loads(done.stdout)["result"]
-            assert [
-                notice for notice in result["notices"] if "sandbox of server 'probe'" in notice and advice in notice
-            ] or not advice
-            assert bool(advice) == any("sandbox" in notice for notice in result["notices"])
-            (call,) = result["calls"]
-            assert call["status"] == "failed" and "The sandbox" not in call["text"] and "/mcp" not in call["text"]
+    server = {"command": sys.executable, "args": [str(PROBE)], "sandbox": "on"}
+    (folder / "own.json").write_text(json.dumps({"mcpServers": {"probe": server}}), encoding="utf-8")
+    options = ("--config", "own.json", "--allow", "*", "--output-format", "json")
+    acts: dict[str, list[Any]] = {
+        "has no network. To allow it: network = true": ["connect", 9],
+        "allows writing to /tmp only": ["write", str(folder / "new.txt")],
+        "": ["about"],
+    }
+    for advice, probe in acts.items():
+        done = program("-p", "x", *options, "--model", script(call_text("do", probes=[probe], fail=way), "It failed."))
+        result = json.loads(done.stdout)["result"]
+        said = [notice for notice in result["notices"] if "sandbox of server 'probe'" in notice]
+        assert [advice in notice for notice in said] == [True] * bool(advice)
+        (call,) = result["calls"]
+        assert call["status"] == "failed" and "The sandbox" not in call["text"] and "/mcp" not in call["text"]
     assert "/mcp allow" not in done.stdout
+
+    async def call_as_a_program() -> MCPException:
+        async with MCPClient(folder / "own.json") as client:
+            with pytest.raises(MCPException) as caught:
+                await client.execute_tool("probe", "do", {"probes": [["connect", 9]], "fail": way})
+            return caught.value
+
+    assert (
+        'The sandbox of "probe" has no network. To allow it, set network = true'
+        in asyncio.run(call_as_a_program()).hint
+    )
 
 
 def test_what_a_server_writes_does_not_widen_its_next_sandbox(stage: Stage) -> None:

@@ -1,4 +1,7 @@
-"""Which folder a failed call is offered: one that its sandbox denies, and never one that others rely on."""
+"""What is said of a server that ended, and which folder a failed call is offered: one that its sandbox denies.
+
+It is never one that others rely on.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from rkllm_chat.mcp_client.process.denials import explain_refusal, find_denial, find_unopened
+from rkllm_chat.mcp_client.process.end_hints import explain_end
 from rkllm_chat.mcp_client.process.start import Sandbox
 
 
@@ -101,3 +105,23 @@ def test_a_folder_that_others_rely_on_is_refused(case: str, home: Path) -> None:
     (home / "file").touch()
     assert explain_refusal(str(REFUSED[case](home)))
     assert explain_refusal(str(home / "notes")) == ""
+
+
+# What a server wrote before it exited with the code -> a part of what is said of it, and one that is not said.
+ENDS: dict[tuple[str, int], tuple[str, str]] = {
+    ("OSError: [Errno 30] Read-only file system: 'x'", 3): ("could write to /tmp", "PATH"),
+    ("OSError: [Errno 30] Read-only file system: 'x'", -9): ("", "sandbox"),
+    ("getaddrinfo EAI_AGAIN registry.example.org", 1): ("It ran in a sandbox without a network", "PATH"),
+    ("invalid peer certificate: UnknownIssuer", 1): ("SSL_CERT_FILE", "sandbox"),
+    ("407 Proxy Authentication Required", 1): ("NO_PROXY", "sandbox"),
+    ("env: 'nodejs-x': No such file or directory", 127): ('"nodejs-x", which is not on the PATH', "sandbox"),
+    ("/usr/bin/node: bad option: -y", 9): ("takes no option -y", "sandbox"),
+    ("AttributeError: module has no attribute 'x'", 1): ("", "sandbox"),
+}
+
+
+@pytest.mark.parametrize(("written", "exit_code"), ENDS)
+def test_what_is_said_of_a_server_that_ended_fits_what_it_wrote(written: str, exit_code: int, sandbox: Sandbox) -> None:
+    said, unsaid = ENDS[written, exit_code]
+    hint = explain_end(written, exit_code, sandbox)
+    assert said in hint and unsaid not in hint and bool(hint) == bool(said)

@@ -69,18 +69,15 @@ def test_where_there_can_be_no_sandbox_on_refuses_and_auto_does_without(
     assert stage.try_out(["read", "~/.ssh/id_ed25519"]) == [f"ok {SECRET}"]
 
 
-@pytest.mark.parametrize(
-    ("ends", "is_named"),
-    [("echo 'x: Read-only file system' >&2; exit 3", True), ("exit 3", False), ("kill -KILL $$", False)],
-    ids=["denied", "exit", "kill"],
-)
-def test_a_server_that_was_killed_is_not_said_to_lack_rights(ends: str, is_named: bool, tmp_path: Path) -> None:
+def test_what_a_server_of_the_chat_wrote_before_it_ended_is_explained_by_its_sandbox(tmp_path: Path) -> None:
     async def fail_to_open() -> str:
-        server = ServerConfig("probe", command="sh", args=("-c", ends), sandbox="on")
-        async with Toolbox([server], tmp_path / "logs") as toolbox:
+        ends = ("-c", "echo 'x: Read-only file system' >&2; exit 3")
+        async with Toolbox(
+            [ServerConfig("probe", command="sh", args=ends, sandbox="on")], tmp_path / "logs"
+        ) as toolbox:
             return toolbox.failures["probe"].hint
 
-    assert ("ran in a sandbox" in asyncio.run(fail_to_open())) == is_named
+    assert "ran in a sandbox" in asyncio.run(fail_to_open())
 
 
 def test_an_older_bubblewrap_is_used_without_the_options_that_it_lacks(

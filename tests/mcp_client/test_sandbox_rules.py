@@ -186,21 +186,6 @@ def test_the_approval_names_the_variables_that_are_passed(monkeypatch: pytest.Mo
         assert ('"HTTPS_PROXY"' in passed) is has_network and "hidden" not in str(lines)
 
 
-@pytest.mark.parametrize(
-    ("words", "hint"),
-    [
-        ("invalid peer certificate: UnknownIssuer", "SSL_CERT_FILE"),
-        ("getaddrinfo EAI_AGAIN registry.example.org", "It ran in a sandbox without a network"),
-        ("407 Proxy Authentication Required", "NO_PROXY"),
-        ("something else", "Run its command in a shell"),
-    ],
-)
-def test_a_server_that_ends_by_the_network_has_a_hint_about_it(words: str, hint: str, stage: Stage) -> None:
-    stage.add(args=["-c", f"import sys; sys.exit({words!r})"])
-    error = stage.call(["read", "x"])["error"]
-    assert hint in error["details"]["hint"] and words in error["message"]
-
-
 def test_a_call_that_was_denied_the_network_says_so_although_it_succeeded(stage: Stage) -> None:
     replies = [call_text("do", probes=[["connect", 9]]), "Nothing found."]
     (stage.project / "replies.json").write_text(json.dumps(replies), encoding="utf-8")
