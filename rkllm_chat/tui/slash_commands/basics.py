@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterator, Sequence
-from difflib import get_close_matches
 
 from ...chat.app import App
 from ...chat.event_stream import Emit
@@ -13,7 +12,8 @@ from ...core.events import Leave, Notice, Page, Table
 from ...core.i18n import Words
 from ..key_table import make_key_table
 from ..question_search import find_answer, format_found
-from .registry import COMMANDS, MIN_SIMILARITY, Command, command, find, find_other, list_other
+from .registry import COMMANDS, Command, command, find, find_other, list_other
+from .suggestions import correct_typo, suggest_commands
 
 _KEYS_TOPIC = "keys"
 GROUPS: dict[str, tuple[str, ...]] = {
@@ -55,11 +55,11 @@ async def explain(app: App | None, words: Words, argument: str, emit: Emit) -> N
     if entry is None:
         is_name = not any(map(str.isspace, argument))
         names = [*COMMANDS, *(await list_other(app) if app else ())] if is_name else []
-        near = get_close_matches(written.lower(), names, 1, MIN_SIMILARITY)
         found = format_found(find_answer(argument, words), words)
+        near = correct_typo(written, names) if found or not is_name else suggest_commands(written, names, words)
         if near or not found:
             key = "commands.near" if near else "commands.unknown" if is_name else "help.nothing"
-            await emit(Notice(words(key, name=argument, near="".join(near), text=argument)))
+            await emit(Notice(words(key, name=argument, near=", ".join(near), text=argument)))
         if found:
             await emit(Page(found))
         return

@@ -16,6 +16,7 @@ from ...core.errors import ChatError, UsageError
 from ...core.events import Notice
 from ...core.i18n import Words
 from ...core.sanitize import sanitize_line
+from .suggestions import MIN_SIMILARITY, find_title, suggest_commands
 
 RunCommand = Callable[[App, str, Emit], Awaitable[None]]
 SuggestArguments = Callable[[App, str], Awaitable[Sequence[str]]]
@@ -59,7 +60,6 @@ class CommandSource:
     list_names: Callable[[App], Awaitable[Mapping[str, str]]]
 
 
-MIN_SIMILARITY = 0.7
 _SLASHES = ("/", "／")
 COMMANDS: dict[str, Command] = {}
 SOURCES: list[CommandSource] = []
@@ -149,9 +149,11 @@ async def run(app: App, line: str, emit: Emit) -> None:
 
 
 async def describe_unknown(app: App, name: str, shown: str) -> Notice:
-    """Return a notice with the closest command, or with how to send a message that begins with a slash."""
-    closest = get_close_matches(name.lower(), [*COMMANDS, *await list_other(app)], 1, MIN_SIMILARITY)
-    return Notice(app.words("commands.near" if closest else "commands.unknown", name=shown, near="".join(closest)))
+    """Return a notice with what to write instead, or with how to send a message that begins with a slash."""
+    near = suggest_commands(name, [*COMMANDS, *await list_other(app)], app.words)
+    title = "" if near else find_title(name, app.words)
+    key = "near" if near else "topic" if title else "unknown"
+    return Notice(app.words(f"commands.{key}", name=shown, near=", ".join(near), word=name[1:], title=title))
 
 
 async def find_other(app: App, name: str) -> Command | None:
