@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,18 +12,35 @@ import openai
 import pytest
 
 from mcp_servers.serving import Served, serve
+from stage import Script
 
+StartApi = Callable[..., Served]
+"""Of the fixture `start_api`."""
+StartNpuApi = Callable[..., Served]
+OpenScripted = Callable[..., openai.OpenAI]
 Connect = Callable[[Served], openai.OpenAI]
 ConnectOllama = Callable[[Served], ollama.Client]
 
 
 @pytest.fixture
-def start_api(environment: dict[str, str], folder: Path) -> Iterator[Callable[..., Served]]:
+def start_api(environment: dict[str, str], folder: Path) -> Iterator[StartApi]:
     """Starts the server with options and variables."""
     with ExitStack() as stack:
         yield lambda *options, **variables: stack.enter_context(
             serve("openai", *options, port_option="--port", env={**environment, **variables}, cwd=folder)
         )
+
+
+@pytest.fixture
+def start_npu_api(start_api: StartApi, compiled: Callable[[str], Path], npu_model: Path, folder: Path) -> StartNpuApi:
+    """Starts the server on the stand-in of a layout, with more of [rkllm] and with options."""
+
+    def start(layout: str, *options: str, more: str = "") -> Served:
+        settings = f"[rkllm]\nlibrary = {json.dumps(str(compiled(layout)))}\n{more}"
+        (folder / "npu.toml").write_text(settings, encoding="utf-8")
+        return start_api("--config", "npu.toml", "--model", str(npu_model), *options)
+
+    return start
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +65,12 @@ def connect() -> Iterator[Connect]:
                 timeout=30,
             )
         )
+
+
+@pytest.fixture
+def open_scripted(start_api: StartApi, connect: Connect, script: Script) -> OpenScripted:
+    """Opens a client of a server whose model gives these replies, one a request."""
+    return lambda *replies, options=(): connect(start_api("--model", script(*replies), *options))
 
 
 @pytest.fixture

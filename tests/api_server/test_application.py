@@ -16,6 +16,7 @@ from rkllm_chat.api_server import Limits
 from rkllm_chat.api_server.request_queue import MAX_OVERTAKEN, RequestQueue
 from rkllm_chat.api_server.server import ApiServer
 from rkllm_chat.config.settings import Settings
+from stage import Script
 
 MOST_CPU_S = 20
 CLIENTS = 20
@@ -27,7 +28,7 @@ LONG_REPLY = json.dumps(["a" * 60 + "b"])
 
 
 @pytest.fixture
-def ask(script: Callable[..., str], folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
+def ask(script: Script, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
     """Send the same request several times at once with written replies; return the answers, or codes of errors."""
     monkeypatch.chdir(folder)
 
@@ -69,7 +70,7 @@ def test_waiting_clients_are_answered_in_the_order_of_their_arrival(ask: Callabl
 
 
 def test_requests_of_one_beginning_follow_each_other_but_overtake_others_a_few_times_only(
-    script: Callable[..., str], folder: Path, monkeypatch: pytest.MonkeyPatch
+    script: Script, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(folder)
     arrivals = ["letter", *["house"] * 7, "letter"]

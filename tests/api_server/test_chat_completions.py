@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import httpx
 import openai
 import pytest
 
-from api_server.conftest import Connect
+from api_server.conftest import Connect, OpenScripted, StartApi
 from mcp_servers.serving import Served
-from stage import call_text
+from stage import Script, call_text
 
-StartApi = Callable[..., Served]
 MODEL, SCRIPT = "tiny-tools.gguf", "replies.json"
 HELLO: Any = [{"role": "user", "content": "Hello"}]
 
@@ -86,13 +84,11 @@ def test_a_tool_task_of_three_calls_is_completed_and_prefills_new_tokens_only(
                 messages.append(result)
 
 
-def test_calls_are_streamed_one_by_one_repaired_and_coerced(
-    start_api: StartApi, connect: Connect, script: Callable[..., str]
-) -> None:
+def test_calls_are_streamed_one_by_one_repaired_and_coerced(open_scripted: OpenScripted) -> None:
     written = "<think>Two harbours.</think>I ask.\n[TOOL_CALL]\n"
     written += '{"name": "get_tide", "arguments": {"harbour": "Husum", days: "3"}}\n'
     written += call_text("client__get_tide", harbour="Amrum", days=1)
-    client = connect(start_api("--model", script(written)))
+    client = open_scripted(written)
     question: Any = [{"role": "user", "content": "Tides?"}]
     stream = client.chat.completions.create(model=SCRIPT, messages=question, tools=[TIDE], stream=True)
     deltas = [chunk.choices[0].delta for chunk in stream if chunk.choices]
@@ -106,12 +102,10 @@ def test_calls_are_streamed_one_by_one_repaired_and_coerced(
     ]
 
 
-def test_a_wrong_call_is_corrected_before_a_client_sees_it(
-    start_api: StartApi, connect: Connect, script: Callable[..., str]
-) -> None:
+def test_a_wrong_call_is_corrected_before_a_client_sees_it(open_scripted: OpenScripted) -> None:
     wrong, unknown = call_text("get_tide", harbour="Husum"), call_text("get_tides")
     right = call_text("get_tide", harbour="Husum", days=2)
-    client = connect(start_api("--model", script(wrong, unknown, right)))
+    client = open_scripted(wrong, unknown, right)
     reply = client.chat.completions.create(model=SCRIPT, messages=[{"role": "user", "content": "Tide?"}], tools=[TIDE])
     calls = reply.choices[0].message.tool_calls or []
     assert [json.loads(call.function.arguments) for call in calls if call.type == "function"] == [
@@ -140,11 +134,9 @@ def test_tool_choice_decides_whether_and_which_tool_is_called(shared_api: Served
 
 @pytest.mark.parametrize("is_streamed", [False, True])
 def test_nothing_of_a_rejected_reply_stands_before_a_required_call(
-    is_streamed: bool, start_api: StartApi, connect: Connect, script: Callable[..., str]
+    is_streamed: bool, open_scripted: OpenScripted
 ) -> None:
-    client = connect(
-        start_api("--model", script("I would rather talk.", "Well: " + call_text("get_time", place="Rome")))
-    )
+    client = open_scripted("I would rather talk.", "Well: " + call_text("get_time", place="Rome"))
     options: Any = {"model": SCRIPT, "messages": HELLO, "tools": [GET_TIME], "tool_choice": "required"}
     if is_streamed:
         deltas = [chunk.choices[0].delta for chunk in client.chat.completions.create(**options, stream=True)]
@@ -156,18 +148,16 @@ def test_nothing_of_a_rejected_reply_stands_before_a_required_call(
     assert (text, names) == ("Well:", ["get_time"])
 
 
-def test_without_calls_no_markup_is_the_answer(
-    start_api: StartApi, connect: Connect, script: Callable[..., str]
-) -> None:
+def test_without_calls_no_markup_is_the_answer(open_scripted: OpenScripted) -> None:
     markup = call_text("get_time", place="Rome")
-    client = connect(start_api("--model", script(markup, "It is noon.", f"I look. {markup}")))
+    client = open_scripted(markup, "It is noon.", f"I look. {markup}")
     for expected in ("It is noon.", "I look."):
         reply = client.chat.completions.create(model=SCRIPT, messages=HELLO, tools=[GET_TIME], tool_choice="none")
         assert (reply.choices[0].message.content, reply.choices[0].finish_reason) == (expected, "stop")
 
 
 def test_tools_that_are_no_functions_are_left_out_and_logged_once(
-    start_api: StartApi, connect: Connect, script: Callable[..., str]
+    start_api: StartApi, connect: Connect, script: Script
 ) -> None:
     served = start_api("--model", script("Hello.", call_text("get_time", place="Rome"), "Bye."))
     client = connect(served)
@@ -186,11 +176,9 @@ def test_tools_that_are_no_functions_are_left_out_and_logged_once(
     ] * 3
 
 
-def test_one_call_is_enough_without_parallel_calls(
-    start_api: StartApi, connect: Connect, script: Callable[..., str]
-) -> None:
+def test_one_call_is_enough_without_parallel_calls(open_scripted: OpenScripted) -> None:
     both = call_text("get_time", place="Rome") + "\n" + call_text("get_time", place="Oslo")
-    client = connect(start_api("--model", script(both)))
+    client = open_scripted(both)
     reply = client.chat.completions.create(
         model=SCRIPT, messages=[{"role": "user", "content": "Times?"}], tools=[GET_TIME], parallel_tool_calls=False
     )
@@ -286,11 +274,9 @@ def test_a_reply_schema_is_held_by_the_grammar(shared_api: Served, connect: Conn
             assert value["rank"] in (1, 2)
 
 
-def test_a_reply_schema_is_validated_and_corrected_where_there_is_no_grammar(
-    start_api: StartApi, connect: Connect, script: Callable[..., str]
-) -> None:
+def test_a_reply_schema_is_validated_and_corrected_where_there_is_no_grammar(open_scripted: OpenScripted) -> None:
     right = '```json\n{"city": "Rome", "rank": 1}\n```'
-    client = connect(start_api("--model", script("Rome is a city.", right, right)))
+    client = open_scripted("Rome is a city.", right, right)
     messages: Any = [{"role": "user", "content": "Tell me about Rome."}]
     for is_streamed in (False, True):
         reply: Any = client.chat.completions.create(
@@ -302,16 +288,16 @@ def test_a_reply_schema_is_validated_and_corrected_where_there_is_no_grammar(
         assert json.loads("".join(filter(None, parts))) == {"city": "Rome", "rank": 1}
 
 
-def test_without_tools_a_call_is_text(start_api: StartApi, connect: Connect, script: Callable[..., str]) -> None:
+def test_without_tools_a_call_is_text(open_scripted: OpenScripted) -> None:
     whole, cut = f"Like this:\n{call_text('get_time')}", '[TOOL_CALL]\n{"name": "get_time"'
-    client = connect(start_api("--model", script(whole, cut)))
+    client = open_scripted(whole, cut)
     messages: Any = [{"role": "user", "content": "How do you write a call?"}]
     for text in (whole, cut):
         reply = client.chat.completions.create(model=SCRIPT, messages=messages)
         assert (reply.choices[0].message.content, reply.choices[0].finish_reason) == (text, "stop")
 
 
-def test_null_is_read_as_a_field_that_is_missing(start_api: StartApi, script: Callable[..., str]) -> None:
+def test_null_is_read_as_a_field_that_is_missing(start_api: StartApi, script: Script) -> None:
     """Clients that serialize all fields of a message send them so."""
     served = start_api("--model", script("yes"))
     empty = dict.fromkeys(("name", "tool_calls", "tool_call_id", "refusal", "audio"))
@@ -327,8 +313,8 @@ def test_null_is_read_as_a_field_that_is_missing(start_api: StartApi, script: Ca
     assert reply.json()["choices"][0]["message"]["content"] == "yes", reply.text
 
 
-def test_a_stop_sequence_ends_the_reply(start_api: StartApi, connect: Connect, script: Callable[..., str]) -> None:
-    client = connect(start_api("--model", script("one two END three")))
+def test_a_stop_sequence_ends_the_reply(open_scripted: OpenScripted) -> None:
+    client = open_scripted("one two END three")
     messages: Any = [{"role": "user", "content": "Count."}]
     reply = client.chat.completions.create(model=SCRIPT, messages=messages, stop=["END", "\n\n"])
     assert (reply.choices[0].message.content, reply.choices[0].finish_reason) == ("one two", "stop")
@@ -373,11 +359,9 @@ def test_the_number_of_cached_tokens_says_nothing_about_other_clients(shared_api
     assert count_cached(own)[0], "the control: who continues a conversation is told"
 
 
-def test_a_conversation_goes_on_for_clients_with_its_system_text_alone(
-    start_api: StartApi, connect: Connect, script: Callable[..., str]
-) -> None:
+def test_a_conversation_goes_on_for_clients_with_its_system_text_alone(open_scripted: OpenScripted) -> None:
     """What the model wrote beside its text, here thoughts, is not in the prompt of others."""
-    client = connect(start_api("--model", script("<think>" + "It is swordfish. " * 30 + "</think>Yes.", *["Yes."] * 2)))
+    client = open_scripted("<think>" + "It is swordfish. " * 30 + "</think>Yes.", *["Yes."] * 2)
     talk: list[Any] = [{"role": "user", "content": "Hello?"}]
 
     def count(system: str, messages: list[Any]) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -16,15 +16,15 @@ import ollama
 import openai
 import pytest
 
-from api_server.conftest import Connect, ConnectOllama
+from api_server.conftest import Connect, ConnectOllama, OpenScripted, StartApi, StartNpuApi
 from api_server.test_chat_completions import CALCULATE
 from mcp_servers.serving import Served
 from rkllm_chat.api_server import Limits
 from rkllm_chat.api_server.server import serve_api
 from rkllm_chat.config.settings import Settings
 from rkllm_chat.mcp_servers.http import open_listener
+from stage import Script
 
-StartApi = Callable[..., Served]
 MODEL = "replies.json"
 HELLO: Any = [{"role": "user", "content": "Hello"}]
 SCHEMA = {
@@ -60,7 +60,7 @@ async def ask_ollama(url: str) -> str:
 
 
 def test_a_stream_begins_at_once_and_says_that_it_is_alive(
-    script: Callable[..., str], folder: Path, monkeypatch: pytest.MonkeyPatch
+    script: Script, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(folder)
     model = script({"text": "", "wait": True}, "for the one that waited")
@@ -85,7 +85,7 @@ def test_a_stream_begins_at_once_and_says_that_it_is_alive(
 
 @pytest.mark.parametrize(("first_s", "status"), [(30.0, 500), (0.0, 200)])
 def test_an_error_has_a_status_until_the_stream_begins(
-    first_s: float, status: int, script: Callable[..., str], folder: Path, monkeypatch: pytest.MonkeyPatch
+    first_s: float, status: int, script: Script, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(folder)
     model = script()
@@ -166,11 +166,9 @@ def test_a_reply_with_tools_and_a_schema_is_a_call_or_a_value(
     assert {"stop", "tool_calls"} <= kinds
 
 
-def test_a_reply_that_never_fits_its_schema_is_an_error_that_names_the_problem(
-    start_api: StartApi, connect: Connect, script: Callable[..., str]
-) -> None:
+def test_a_reply_that_never_fits_its_schema_is_an_error_that_names_the_problem(open_scripted: OpenScripted) -> None:
     replies = ["no", '{"sum": "one"}', "no", "no", "no", '{"sum": 6}']
-    client = connect(start_api("--model", script(*replies)))
+    client = open_scripted(*replies)
     request: Any = {"model": MODEL, "messages": HELLO, "tools": [CALCULATE], "response_format": FORMAT}
     with pytest.raises(openai.UnprocessableEntityError, match="sum must be") as caught:
         client.chat.completions.create(**request)
@@ -183,10 +181,9 @@ def test_a_reply_that_never_fits_its_schema_is_an_error_that_names_the_problem(
 @pytest.mark.slow
 @pytest.mark.model
 def test_a_client_switches_the_thoughts_of_a_model_on_the_npu(
-    compiled: Callable[[str], Path], npu_model: Path, folder: Path, start_api: StartApi
+    start_npu_api: StartNpuApi,
 ) -> None:
-    (folder / "npu.toml").write_text(f"[rkllm]\nlibrary = {json.dumps(str(compiled('G')))}\n")
-    served = start_api("--config", "npu.toml", "--model", str(npu_model))
+    served = start_npu_api("G")
 
     def count(path: str = "/v1/chat/completions", **fields: Any) -> int:
         url = served.url.removesuffix("/v1") + path
@@ -234,7 +231,7 @@ def test_a_reply_that_the_client_began_is_continued(shared_api: Served, connect:
     assert rest and begin + rest == whole
 
 
-def test_requests_of_many_clients_are_understood(start_api: StartApi, script: Callable[..., str]) -> None:
+def test_requests_of_many_clients_are_understood(start_api: StartApi, script: Script) -> None:
     replies = [f"reply {number}" for number in range(5)]
     served = start_api("--model", script(*replies), "--allow-origin", PAGE)
     root = served.url.removesuffix("/v1")
@@ -262,7 +259,7 @@ def test_requests_of_many_clients_are_understood(start_api: StartApi, script: Ca
     assert log.count("frobnicate") == 1 and log.count(f'there is no model "gpt-5"; {MODEL} answers') == 1
 
 
-def test_a_page_of_an_allowed_origin_may_ask_with_the_token(start_api: StartApi, script: Callable[..., str]) -> None:
+def test_a_page_of_an_allowed_origin_may_ask_with_the_token(start_api: StartApi, script: Script) -> None:
     served = start_api("--model", script(), "--allow-origin", f"{PAGE}/")
     asked = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization,content-type"}
     url = f"{served.url}/models"

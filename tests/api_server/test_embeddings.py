@@ -5,7 +5,6 @@ the stand-in for the NPU's runtime.
 from __future__ import annotations
 
 import base64
-import json
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -19,13 +18,13 @@ import openai
 import pytest
 
 from altered import with_pooling
-from api_server.conftest import Connect, ConnectOllama
+from api_server.conftest import Connect, ConnectOllama, StartApi, StartNpuApi
 from api_server.test_limits import post, status_of
 from embedding_models import write_bert
 from engine_fault import open_bare_llama
 from mcp_servers.serving import Served
+from stage import Script
 
-StartApi = Callable[..., Served]
 MEAN, LAST, RANK = 1, 3, 4  # LLAMA_POOLING_TYPE_...
 TEXTS = ["The tide is high.", "hello <|im_end|> there", "word " * 350]
 HELLO: Any = [{"role": "user", "content": "Hello, who are you?"}]
@@ -190,7 +189,7 @@ def test_a_model_without_embeddings_is_named_as_such(
     write_embedder: Callable[[int], str],
     start_api: StartApi,
     connect: Connect,
-    script: Callable[..., str],
+    script: Script,
 ) -> None:
     for served, reason in (
         (shared_api, "its file names no pooling"),
@@ -228,18 +227,15 @@ def test_a_client_that_leaves_ends_its_embeddings(
 def test_the_npu_gives_the_last_hidden_state(
     layout: str,
     has_tokenizer: bool,
-    compiled: Callable[[str], Path],
     npu_model: Path,
     shipped_model: Path,
-    folder: Path,
-    start_api: StartApi,
+    start_npu_api: StartNpuApi,
     connect: Connect,
 ) -> None:
     if has_tokenizer:
         tokenizer = Path(__file__).parents[2] / "models/tiny-tools/tokenizer.json"  # the package has none
         copyfile(tokenizer, npu_model.with_name("tokenizer.json"))
-    (folder / "npu.toml").write_text(f"[rkllm]\nlibrary = {json.dumps(str(compiled(layout)))}\n", encoding="utf-8")
-    client = connect(start_api("--config", "npu.toml", "--model", str(npu_model)))
+    client = connect(start_npu_api(layout))
 
     def chat() -> str | None:
         reply = client.chat.completions.create(model="", messages=HELLO, temperature=0, max_tokens=20)
@@ -269,16 +265,7 @@ def test_the_npu_gives_the_last_hidden_state(
     [("E", "", "Release 1.2.1b1 .* Use release 1.2.3"), ("F", 'template = "runtime"\n', "own chat template")],
 )
 def test_the_npu_says_why_it_has_no_embeddings(
-    layout: str,
-    more: str,
-    reason: str,
-    compiled: Callable[[str], Path],
-    npu_model: Path,
-    folder: Path,
-    start_api: StartApi,
-    connect: Connect,
+    layout: str, more: str, reason: str, start_npu_api: StartNpuApi, connect: Connect
 ) -> None:
-    settings = f"[rkllm]\nlibrary = {json.dumps(str(compiled(layout)))}\n{more}"
-    (folder / "npu.toml").write_text(settings, encoding="utf-8")
-    _, code, message = refuse(connect(start_api("--config", "npu.toml", "--model", str(npu_model))), "text")
+    _, code, message = refuse(connect(start_npu_api(layout, more=more)), "text")
     assert code == "not_supported" and re.search(reason, message)

@@ -10,13 +10,13 @@ import json
 import shutil
 import socket
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from api_server.conftest import StartApi
 from mcp_servers.serving import END_S, LIMIT_S, Served
 
 pytestmark = [pytest.mark.slow, pytest.mark.model]
@@ -56,7 +56,7 @@ def leave_after(served: Served, path: str, body: Any, patience_s: float) -> None
 
 @pytest.mark.parametrize(("path", "body"), [CHAT, TOKENIZE], ids=["chat", "tokenize"])
 def test_the_model_is_switched_and_unloaded_after_clients_that_left(
-    start_api: Callable[..., Served], shipped_model: Path, tmp_path: Path, path: str, body: Any
+    start_api: StartApi, shipped_model: Path, tmp_path: Path, path: str, body: Any
 ) -> None:
     for name in ("first.gguf", "second.gguf"):
         shutil.copyfile(shipped_model, tmp_path / name)

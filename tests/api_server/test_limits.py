@@ -16,10 +16,10 @@ from typing import Any
 import openai
 import pytest
 
-from api_server.conftest import Connect
+from api_server.conftest import Connect, StartApi
 from mcp_servers.serving import END_S, LIMIT_S, Served
+from stage import Script
 
-StartApi = Callable[..., Served]
 TOKEN = "correct-horse-battery-staple"
 SCRIPT = "replies.json"
 WAITING = {"text": "I begin and ", "wait": True}
@@ -55,7 +55,7 @@ def status_of(served: Served, **options: Any) -> int:
     ("path", "is_streamed"), [("/v1/chat/completions", True), ("/v1/chat/completions", False), ("/api/chat", True)]
 )
 def test_a_client_that_leaves_frees_the_model(
-    start_api: StartApi, script: Callable[..., str], path: str, is_streamed: bool
+    start_api: StartApi, script: Script, path: str, is_streamed: bool
 ) -> None:
     served = start_api("--model", script("loaded", WAITING, "for the other"), "--max-waiting", "0")
     assert status_of(served) == 200
@@ -70,7 +70,7 @@ def test_a_client_that_leaves_frees_the_model(
     ("path", "is_streamed"), [("/v1/chat/completions", True), ("/v1/chat/completions", False), ("/api/chat", True)]
 )
 def test_a_client_that_closes_its_sending_half_gets_its_answer(
-    start_api: StartApi, script: Callable[..., str], path: str, is_streamed: bool
+    start_api: StartApi, script: Script, path: str, is_streamed: bool
 ) -> None:
     """As `nc -N` does; what it gets while it waits means nothing in HTTP."""
     served = start_api("--model", script("first", WAITING, "second"), "--max-waiting", "1")
@@ -103,7 +103,7 @@ def test_a_client_that_leaves_ends_the_evaluation_of_its_prompt(start_api: Start
 
 
 def test_a_full_queue_is_told_and_the_next_in_it_is_answered(
-    start_api: StartApi, connect: Connect, script: Callable[..., str]
+    start_api: StartApi, connect: Connect, script: Script
 ) -> None:
     served = start_api("--model", script(WAITING, "second", "third"), "--max-waiting", "1")
     client = connect(served)
@@ -167,7 +167,7 @@ def read_costs(pid: int) -> tuple[float, float]:
 
 @pytest.mark.proc
 @pytest.mark.parametrize("kind", OVERSIZED)
-def test_what_cannot_fit_is_refused_on_its_size(kind: str, start_api: StartApi, script: Callable[..., str]) -> None:
+def test_what_cannot_fit_is_refused_on_its_size(kind: str, start_api: StartApi, script: Script) -> None:
     served = start_api("--model", script("yes", "and yes"))
     assert status_of(served) == 200
     body = OVERSIZED[kind]().encode()
@@ -182,7 +182,7 @@ def test_what_cannot_fit_is_refused_on_its_size(kind: str, start_api: StartApi, 
     assert status_of(served) == 200
 
 
-def test_a_long_conversation_with_many_tools_is_no_such_thing(start_api: StartApi, script: Callable[..., str]) -> None:
+def test_a_long_conversation_with_many_tools_is_no_such_thing(start_api: StartApi, script: Script) -> None:
     """The control: 1,000 calls, 2,000 messages and 100 tools are answered."""
     served = start_api("--model", script("yes"), "--context", "32768")
     messages = [{"role": ("user", "assistant")[number % 2], "content": "x"} for number in range(2000)]
@@ -193,7 +193,7 @@ def test_a_long_conversation_with_many_tools_is_no_such_thing(start_api: StartAp
 
 
 def test_a_host_may_be_allowed_and_a_wrong_token_has_the_shape_of_the_api(
-    start_api: StartApi, connect: Connect, script: Callable[..., str]
+    start_api: StartApi, connect: Connect, script: Script
 ) -> None:
     served = start_api("--model", script("yes"), "--token-env", "KEY", "--allow-host", "board.lan", KEY=TOKEN)
     with pytest.raises(openai.AuthenticationError) as caught:
@@ -203,7 +203,7 @@ def test_a_host_may_be_allowed_and_a_wrong_token_has_the_shape_of_the_api(
     assert status_of(served, **allowed) == 200
 
 
-def test_bodies_are_limited_and_read_strictly(start_api: StartApi, script: Callable[..., str]) -> None:
+def test_bodies_are_limited_and_read_strictly(start_api: StartApi, script: Script) -> None:
     served = start_api("--model", script("yes"))
     large = {"messages": [{"role": "user", "content": "x" * (24 * 1024 * 1024)}]}
     assert status_of(served, body=large) == 413
@@ -227,7 +227,7 @@ def test_bodies_are_limited_and_read_strictly(start_api: StartApi, script: Calla
 
 
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/completions", "/v1/responses", "/api/generate"])
-def test_a_long_stop_sequence_is_refused(start_api: StartApi, script: Callable[..., str], path: str) -> None:
+def test_a_long_stop_sequence_is_refused(start_api: StartApi, script: Script, path: str) -> None:
     served = start_api("--model", script("yes"))
     hello: dict[str, Any] = {"messages": HELLO, "prompt": "Hello", "input": "Hello"}
     for length, is_refused in ((1000, False), (10_000, True)):
@@ -253,7 +253,7 @@ def test_an_address_that_is_none_is_an_error_of_each_request(start_api: StartApi
         assert (answer.status, json.loads(answer.read())["error"]["code"]) == (503, "model_unavailable")
 
 
-def test_the_time_of_a_reply_is_limited(start_api: StartApi, connect: Connect, script: Callable[..., str]) -> None:
+def test_the_time_of_a_reply_is_limited(start_api: StartApi, connect: Connect, script: Script) -> None:
     served = start_api("--model", script(WAITING, WAITING, "fast"), "--max-reply-s", "0.2")
     client = connect(served)
     with pytest.raises(openai.InternalServerError) as caught:
@@ -266,7 +266,7 @@ def test_the_time_of_a_reply_is_limited(start_api: StartApi, connect: Connect, s
 
 @pytest.mark.slow
 def test_a_client_that_does_not_read_keeps_the_model_from_nobody(
-    start_api: StartApi, connect: Connect, script: Callable[..., str]
+    start_api: StartApi, connect: Connect, script: Script
 ) -> None:
     served = start_api("--model", script(" ".join(map(str, range(30_000))), "for the other"))
     body = {"messages": HELLO, "stream": True, "max_tokens": 1_000_000}
@@ -277,7 +277,7 @@ def test_a_client_that_does_not_read_keeps_the_model_from_nobody(
 
 @pytest.mark.slow
 def test_half_open_connections_and_clients_that_break_off_cost_others_nothing(
-    start_api: StartApi, script: Callable[..., str]
+    start_api: StartApi, script: Script
 ) -> None:
     served = start_api("--model", script(*[WAITING] * BREAKS, *["yes"] * 3))
     address = ("127.0.0.1", served.port)

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from api_server.conftest import Connect
+from api_server.conftest import Connect, StartApi
 from api_server.test_chat_completions import TIDE
-from mcp_servers.serving import Served
-from stage import call_text
+from stage import Script, call_text
 
-StartApi = Callable[..., Served]
 SCRIPT = "replies.json"
 QUESTION: Any = [{"role": "user", "content": "What is 12 * 34?"}]
 
@@ -31,7 +28,7 @@ def test_the_model_calls_a_tool_of_the_server_and_answers(start_api: StartApi, c
 
 @pytest.mark.slow
 def test_tools_of_the_client_and_of_the_server_stand_side_by_side(
-    start_api: StartApi, connect: Connect, script: Callable[..., str]
+    start_api: StartApi, connect: Connect, script: Script
 ) -> None:
     own, theirs = call_text("calculate", expression="12 * 34"), call_text("get_tide", harbour="Husum", days=1)
     served = start_api("--mcp", "--model", script(own, theirs, "It is 42 cm, and 408."))
@@ -48,7 +45,7 @@ def test_tools_of_the_client_and_of_the_server_stand_side_by_side(
 
 @pytest.mark.slow
 def test_a_call_that_needs_approval_is_declined(
-    start_api: StartApi, connect: Connect, script: Callable[..., str], folder: Path
+    start_api: StartApi, connect: Connect, script: Script, folder: Path
 ) -> None:
     (folder / "ask.toml").write_text('[policy]\napprove = "none"\n', encoding="utf-8")
     own = call_text("calculate", expression="6 * 7")

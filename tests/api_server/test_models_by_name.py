@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import ollama
 import openai
 import pytest
 
-from api_server.conftest import Connect, ConnectOllama
+from api_server.conftest import Connect, ConnectOllama, StartApi
 from cli.hub import REPOSITORY, Hub, serve_hub
 from mcp_servers.serving import Served
 from shell import wait_until
@@ -23,7 +22,7 @@ HELLO: Any = [{"role": "user", "content": "Hello!"}]
 
 
 @pytest.fixture
-def served(start_api: Callable[..., Served], shipped_model: Path, tmp_path: Path) -> Served:
+def served(start_api: StartApi, shipped_model: Path, tmp_path: Path) -> Served:
     """A server of `first.gguf`, with `second.gguf` and a damaged model beside it."""
     for name in ("first.gguf", "second.gguf"):
         shutil.copyfile(shipped_model, tmp_path / name)
@@ -73,7 +72,7 @@ def test_a_client_says_how_long_a_model_stays(served: Served, connect_ollama: Co
 @pytest.mark.parametrize("is_streamed", [True, False])
 def test_a_model_is_downloaded_where_that_is_allowed_and_then_answers_to_its_name(
     is_streamed: bool,
-    start_api: Callable[..., Served],
+    start_api: StartApi,
     connect_ollama: ConnectOllama,
     shipped_model: Path,
 ) -> None:
@@ -99,7 +98,7 @@ def test_a_model_is_downloaded_where_that_is_allowed_and_then_answers_to_its_nam
 
 
 def test_a_download_ends_with_its_client_and_the_next_one_continues_it(
-    start_api: Callable[..., Served], connect_ollama: ConnectOllama, environment: dict[str, str]
+    start_api: StartApi, connect_ollama: ConnectOllama, environment: dict[str, str]
 ) -> None:
     """The hub stalls: a thread that waits for it would keep the next client waiting, too."""
     block = 10 * 1024 * 1024  # what huggingface_hub writes at once

@@ -3,30 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from api_server.conftest import Connect
+from api_server.conftest import Connect, StartNpuApi
 from api_server.test_chat_completions import CALCULATE
-from mcp_servers.serving import Served
 
 
 @pytest.mark.slow
 @pytest.mark.model
 @pytest.mark.parametrize("layout", "CDEFG")
 def test_a_tool_task_is_completed_in_every_layout(
-    layout: str,
-    compiled: Callable[[str], Path],
-    npu_model: Path,
-    folder: Path,
-    start_api: Callable[..., Served],
-    connect: Connect,
+    layout: str, npu_model: Path, start_npu_api: StartNpuApi, connect: Connect
 ) -> None:
-    (folder / "npu.toml").write_text(f"[rkllm]\nlibrary = {json.dumps(str(compiled(layout)))}\n", encoding="utf-8")
-    client = connect(start_api("--config", "npu.toml", "--model", str(npu_model)))
+    client = connect(start_npu_api(layout))
     options: Any = {"model": npu_model.name, "tools": [CALCULATE], "temperature": 0}
     messages: list[Any] = [{"role": "user", "content": "What is 12 * 34?"}]
     reply = client.chat.completions.create(messages=messages, **options)
@@ -46,17 +38,9 @@ def test_a_tool_task_is_completed_in_every_layout(
 @pytest.mark.model
 @pytest.mark.parametrize("states_mb", ["256", "0"])
 def test_clients_that_alternate_find_their_system_text_in_files(
-    states_mb: str,
-    compiled: Callable[[str], Path],
-    npu_model: Path,
-    folder: Path,
-    environment: dict[str, str],
-    start_api: Callable[..., Served],
-    connect: Connect,
+    states_mb: str, npu_model: Path, environment: dict[str, str], start_npu_api: StartNpuApi, connect: Connect
 ) -> None:
-    (folder / "npu.toml").write_text(f"[rkllm]\nlibrary = {json.dumps(str(compiled('G')))}\n", encoding="utf-8")
-    served = start_api("--config", "npu.toml", "--model", str(npu_model), "--states-mb", states_mb)
-    client = connect(served)
+    client = connect(start_npu_api("G", "--states-mb", states_mb))
     systems = [f"You are the assistant of the {room}. " * 20 for room in ("kitchen", "garage")]
     talks: list[list[Any]] = [[{"role": "system", "content": system}] for system in systems]
     cached: list[int] = []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
@@ -14,15 +13,12 @@ import httpx
 import ollama
 import pytest
 
-from api_server.conftest import ConnectOllama
+from api_server.conftest import ConnectOllama, StartApi
 from api_server.test_chat_completions import CALCULATE
-from mcp_servers.serving import Served
 from rkllm_chat.api_server.model_host import ModelHost
 from rkllm_chat.api_server.request_queue import RequestQueue
 from rkllm_chat.config.settings import Settings
-from stage import call_text
-
-StartApi = Callable[..., Served]
+from stage import Script, call_text
 
 
 @pytest.mark.slow
@@ -50,7 +46,7 @@ def test_the_model_is_listed_loaded_and_calls_a_tool(start_api: StartApi, connec
 
 
 def test_calls_thoughts_and_a_reply_schema_are_streamed(
-    start_api: StartApi, connect_ollama: ConnectOllama, script: Callable[..., str]
+    start_api: StartApi, connect_ollama: ConnectOllama, script: Script
 ) -> None:
     calls = [call_text("calculate", expression=text) for text in ("1 + 1", "2 + 2")]
     replies = ["<think>Two sums.</think>" + "\n".join(calls), "no", '{"sum": 6}']
@@ -66,7 +62,7 @@ def test_calls_thoughts_and_a_reply_schema_are_streamed(
 
 
 def test_a_prompt_without_history_is_answered(
-    start_api: StartApi, connect_ollama: ConnectOllama, script: Callable[..., str]
+    start_api: StartApi, connect_ollama: ConnectOllama, script: Script
 ) -> None:
     served = start_api("--model", script("<think>Hm.</think>one two three", "one two three", "for the other"))
     client = connect_ollama(served)
@@ -85,9 +81,7 @@ def test_a_prompt_without_history_is_answered(
         assert "rkllm-chat" in response.read().decode()
 
 
-def test_errors_have_ollamas_shape(
-    start_api: StartApi, connect_ollama: ConnectOllama, script: Callable[..., str]
-) -> None:
+def test_errors_have_ollamas_shape(start_api: StartApi, connect_ollama: ConnectOllama, script: Script) -> None:
     client = connect_ollama(start_api("--model", script()))
     hello: Any = [{"role": "user", "content": "Hello"}]
     wrong: list[tuple[dict[str, Any], int, str]] = [
@@ -102,7 +96,7 @@ def test_errors_have_ollamas_shape(
 
 
 def test_an_idle_model_is_unloaded_and_loaded_again(
-    start_api: StartApi, connect_ollama: ConnectOllama, script: Callable[..., str]
+    start_api: StartApi, connect_ollama: ConnectOllama, script: Script
 ) -> None:
     client = connect_ollama(start_api("--model", script("first of the script"), "--idle-s", "0.1"))
     for _ in range(2):  # the script begins again
@@ -139,7 +133,7 @@ def test_a_load_that_nobody_waits_for_goes_on_and_the_model_is_unloaded_when_it_
 
 @pytest.mark.parametrize(("path", "shape"), [("/api/chat", str), ("/api/nothing", str), ("/v1/models", dict)])
 def test_a_refusal_has_the_shape_of_its_api_and_tells_a_wrong_key_from_a_missing_one(
-    path: str, shape: type, start_api: StartApi, script: Callable[..., str]
+    path: str, shape: type, start_api: StartApi, script: Script
 ) -> None:
     served = start_api("--model", script("Hello."))
     url = served.url.replace("/v1", path)

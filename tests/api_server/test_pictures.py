@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import ollama
 import openai
 import pytest
 
+from api_server.conftest import Connect, ConnectOllama, OpenScripted, StartApi
 from mcp_servers.serving import Served
 from pictures import HOSTILE, draw, encode
 
-StartApi = Callable[..., Served]
-Connect = Callable[[Served], openai.OpenAI]
 SCRIPT = "eyes.json"
 PICTURE = encode(draw(280, 280))
 WAV = b"RIFF\x24\0\0\0WAVEfmt "
@@ -85,13 +82,13 @@ def test_a_response_takes_pictures(eyes: Served, connect: Connect) -> None:
     assert seeing.usage.input_tokens - blind.usage.input_tokens == pytest.approx(TOKENS, abs=1)
 
 
-def test_ollama_takes_pictures_and_reports_vision(eyes: Served) -> None:
+def test_ollama_takes_pictures_and_reports_vision(eyes: Served, connect_ollama: ConnectOllama) -> None:
     message = {"role": "user", "content": "What is it?"}
-    with ollama.Client(host=eyes.url.removesuffix("/v1"), headers=eyes.headers) as client:
-        seeing = client.chat(SCRIPT, messages=[{**message, "images": [PICTURE]}])
-        blind = client.chat(SCRIPT, messages=[message])
-        generated = client.generate(SCRIPT, "What is it?", images=[PICTURE])
-        assert client.show(SCRIPT).capabilities == ["completion", "tools", "vision"]
+    client = connect_ollama(eyes)
+    seeing = client.chat(SCRIPT, messages=[{**message, "images": [PICTURE]}])
+    blind = client.chat(SCRIPT, messages=[message])
+    generated = client.generate(SCRIPT, "What is it?", images=[PICTURE])
+    assert client.show(SCRIPT).capabilities == ["completion", "tools", "vision"]
     assert seeing.message.content == "A flag." and seeing.prompt_eval_count and blind.prompt_eval_count
     assert seeing.prompt_eval_count - blind.prompt_eval_count == pytest.approx(TOKENS, abs=1)
     assert generated.prompt_eval_count == seeing.prompt_eval_count
@@ -121,8 +118,8 @@ def test_what_is_no_picture_is_refused(eyes: Served, connect: Connect) -> None:
     assert ask(client, image()).choices[0].message.content == "A flag."
 
 
-def test_a_blind_model_refuses_pictures(start_api: StartApi, connect: Connect, script: Callable[..., str]) -> None:
-    client = connect(start_api("--model", script("No.")))
+def test_a_blind_model_refuses_pictures(open_scripted: OpenScripted) -> None:
+    client = open_scripted("No.")
     messages: Any = [{"role": "user", "content": [image()]}]
     with pytest.raises(openai.BadRequestError, match="This model does not understand images"):
         client.chat.completions.create(model="replies.json", messages=messages)

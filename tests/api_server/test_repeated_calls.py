@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from mcp_servers.serving import Served
-from stage import call_text
-
-from .conftest import Connect, ConnectOllama
+from api_server.conftest import Connect, ConnectOllama, OpenScripted, StartApi
+from stage import Script, call_text
 
 SCRIPT = "replies.json"
-StartApi = Callable[..., Served]
 SCHEMA = {"type": "object", "properties": {"harbour": {"type": "string"}}, "required": ["harbour"]}
 TOOLS: Any = [{"type": "function", "function": {"name": "get_tide", "parameters": SCHEMA}}]
 HUSUM, AMRUM = (call_text("get_tide", harbour=harbour) for harbour in ("Husum", "Amrum"))
@@ -55,13 +52,9 @@ CASES: dict[str, tuple[Sequence[str], Sequence[str], str, list[str]]] = {
 }
 
 
-def test_a_call_that_was_answered_is_answered_again_and_not_passed_on(
-    start_api: StartApi, connect: Connect, script: Callable[..., str]
-) -> None:
+def test_a_call_that_was_answered_is_answered_again_and_not_passed_on(open_scripted: OpenScripted) -> None:
     """One server for all: each case uses up its own replies."""
-    client = connect(
-        start_api("--model", script(*(reply for case in CASES.values() for reply in [*case[1], *case[1]])))
-    )
+    client = open_scripted(*(reply for case in CASES.values() for reply in [*case[1], *case[1]]))
     for case, (before, _replies, text, calls) in CASES.items():
         for is_streamed in (False, True):
             made: Any = client.chat.completions.create(
@@ -81,21 +74,19 @@ def test_a_call_that_was_answered_is_answered_again_and_not_passed_on(
 
 @pytest.mark.parametrize("is_streamed", [False, True])
 def test_a_client_gets_the_answer_in_place_of_a_refusal_that_tools_bring_about(
-    is_streamed: bool, start_api: StartApi, connect: Connect, script: Callable[..., str]
+    is_streamed: bool, open_scripted: OpenScripted
 ) -> None:
     story, other = "Once upon a time there was a fox.", "I'm sorry to hear that you are tired, my friend."
     replies = ("I'm sorry, but I can't assist with that.", story, other)
-    client = connect(start_api("--model", script(*replies), "--set", "prompt_profile=qwen2.5"))
+    client = open_scripted(*replies, options=("--set", "prompt_profile=qwen2.5"))
     for expected in (story, other):
         asked: Any = [{"role": "user", "content": "Write a story."}]
         made: Any = client.chat.completions.create(model=SCRIPT, messages=asked, tools=TOOLS, stream=is_streamed)
         assert (read_stream(made)[0] if is_streamed else made.choices[0].message.content) == expected
 
 
-def test_the_conversation_goes_on_without_the_call_that_was_discarded(
-    start_api: StartApi, connect: Connect, script: Callable[..., str]
-) -> None:
-    client = connect(start_api("--model", script(HUSUM, "3 metres.", AMRUM)))
+def test_the_conversation_goes_on_without_the_call_that_was_discarded(open_scripted: OpenScripted) -> None:
+    client = open_scripted(HUSUM, "3 metres.", AMRUM)
     first: Any = client.chat.completions.create(model=SCRIPT, messages=talk("Husum"), tools=TOOLS)
     said: list[Any] = [
         {"role": "assistant", "content": first.choices[0].message.content},
@@ -107,7 +98,7 @@ def test_the_conversation_goes_on_without_the_call_that_was_discarded(
 
 
 def test_other_doors_do_the_same(
-    start_api: StartApi, connect: Connect, connect_ollama: ConnectOllama, script: Callable[..., str]
+    start_api: StartApi, connect: Connect, connect_ollama: ConnectOllama, script: Script
 ) -> None:
     served = start_api("--model", script(HUSUM, "3 metres.", HUSUM, "Three metres."))
     call = {"function": {"name": "get_tide", "arguments": {"harbour": "Husum"}}}

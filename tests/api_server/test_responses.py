@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import openai
 import pytest
 
 from api_server import test_chat_completions as chat
-from api_server.conftest import Connect
+from api_server.conftest import Connect, OpenScripted
 from mcp_servers.serving import Served
 from stage import call_text
 
-StartApi = Callable[..., Served]
 MODEL, SCRIPT = "tiny-tools.gguf", "replies.json"
 CALCULATE: Any = {"type": "function", "strict": False, **chat.CALCULATE["function"]}
 
@@ -39,11 +37,9 @@ def test_a_tool_task_is_completed_whole_and_streamed(shared_api: Served, connect
 
 
 @pytest.mark.slow
-def test_thoughts_text_and_calls_are_items_of_a_stream(
-    start_api: StartApi, connect: Connect, script: Callable[..., str]
-) -> None:
+def test_thoughts_text_and_calls_are_items_of_a_stream(open_scripted: OpenScripted) -> None:
     reply = "<think>A sum.</think>I ask.\n" + call_text("calculate", expression="1 + 1")
-    client = connect(start_api("--model", script(reply, "one two three four")))
+    client = open_scripted(reply, "one two three four")
     with client.responses.stream(model=SCRIPT, input="Sum?", instructions="Be short.", tools=[CALCULATE]) as stream:
         events = list(stream)
         final = stream.get_final_response()
@@ -56,10 +52,8 @@ def test_thoughts_text_and_calls_are_items_of_a_stream(
     assert cut.incomplete_details and cut.incomplete_details.reason == "max_output_tokens"
 
 
-def test_what_is_not_stored_or_supported_is_refused(
-    start_api: StartApi, connect: Connect, script: Callable[..., str]
-) -> None:
-    client = connect(start_api("--model", script()))
+def test_what_is_not_stored_or_supported_is_refused(open_scripted: OpenScripted) -> None:
+    client = open_scripted()
     image: Any = [{"role": "user", "content": [{"type": "input_image", "image_url": "data:"}]}]
     wrong: list[tuple[dict[str, Any], str]] = [
         ({"previous_response_id": "resp_1", "input": "x"}, "previous_response_id"),

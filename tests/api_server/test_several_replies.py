@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import ollama
 import openai
 import pytest
 
-from api_server.conftest import Connect, ConnectOllama
+from api_server.conftest import Connect, ConnectOllama, StartApi
 from api_server.test_chat_completions import CALCULATE
 from mcp_servers.serving import Served
+from stage import Script
 
 pytestmark = pytest.mark.model
 HELLO: Any = [{"role": "user", "content": "Hello"}]
@@ -107,7 +107,7 @@ def test_ollama_clients_send_raw_prompts_and_read_probabilities(
 
 
 def test_what_an_engine_or_a_model_cannot_do_is_said(
-    shared_api: Served, start_api: Callable[..., Served], connect: Connect, script: Callable[..., str]
+    shared_api: Served, start_api: StartApi, connect: Connect, script: Script
 ) -> None:
     untrained, scripted = connect(shared_api), connect(start_api("--model", script("x")))
     for client, words in ((untrained, "not trained to write"), (scripted, "cannot write what is between")):
@@ -120,7 +120,7 @@ def test_what_an_engine_or_a_model_cannot_do_is_said(
 
 
 def test_fields_of_options_that_mean_nothing_are_named_once(
-    start_api: Callable[..., Served], connect_ollama: ConnectOllama, script: Callable[..., str]
+    start_api: StartApi, connect_ollama: ConnectOllama, script: Script
 ) -> None:
     served = start_api("--model", script("one", "two"))
     for _ in range(2):

@@ -15,9 +15,9 @@ import httpx
 import pytest
 import yaml
 
-from api_server.conftest import Connect
+from api_server.conftest import Connect, StartApi
 from fork_server import run
-from mcp_servers.serving import Served, serve
+from mcp_servers.serving import serve
 from stage import PROGRAM
 
 ROOT = Path(__file__).parents[2]
@@ -119,7 +119,7 @@ def test_what_cannot_work_ends_with_a_sentence_before_it_listens(
 
 
 def test_a_model_that_may_come_later_is_waited_for(
-    start_api: Callable[..., Served], compiled: Callable[[str], Path], folder: Path, shipped_model: Path
+    start_api: StartApi, compiled: Callable[[str], Path], folder: Path, shipped_model: Path
 ) -> None:
     (folder / "npu.toml").write_text(f"[rkllm]\nlibrary = {json.dumps(str(compiled('G')))}\n")
     shutil.copy(shipped_model, folder / "model.rkllm")  # what it is stands in no file yet
