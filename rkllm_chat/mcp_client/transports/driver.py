@@ -2,6 +2,10 @@
 
 A transport passes on what the server has written, `deliver`, and sends what it is given, `put`. When the connection
 ends, the results that came just before it are delivered first; then the requests that are left fail.
+
+A request of the server is part of one of ours (MCP 2025-11-25, client/sampling), and ends with it where that is
+cancelled: nobody would read the answer, and the user would be asked, or the model be busy, for nothing. With HTTP the
+response that carries it says which one it is part of. Else it may be any that was in flight; the last of these decides.
 """
 
 from __future__ import annotations
@@ -11,10 +15,18 @@ import logging
 import math
 import time
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..protocol.dialog import FIRST_ID, UNCANCELLABLE, read_progress
-from ..protocol.faults import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, UNUSABLE_CODE, make_unusable
+from ..protocol.faults import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    UNUSABLE_CODE,
+    make_unusable,
+)
 from ..protocol.session import Event, JsonRpcSession
 from ..timing import PausableDeadlines
 
@@ -50,6 +62,30 @@ async def _refuse(_method: str, _params: Message) -> Message:
 
 def _ignore(_method: str, _params: Message) -> None:
     """Do nothing with a notification."""
+
+
+@dataclass(eq=False)
+class _ServerRequest:
+    """A request of the server that is being answered.
+
+    Attributes:
+        origins: Those of our requests that it may be part of and that still wait for their answer.
+        is_void: Whether one of them was cancelled.
+        task: Answers it.
+    """
+
+    origins: set[RequestId]
+    is_void: bool = False
+    task: asyncio.Task[None] | None = None
+
+    def end_origin(self, request_id: RequestId, was_cancelled: bool) -> None:
+        """Note that one of our requests has ended, and end with the last one if any of them was cancelled."""
+        if request_id not in self.origins:
+            return
+        self.origins.remove(request_id)
+        self.is_void |= was_cancelled
+        if self.is_void and not self.origins and self.task:
+            self.task.cancel()
 
 
 class Driver:
@@ -89,7 +125,7 @@ class Driver:
         self._last_id = FIRST_ID
         self._waiting: dict[RequestId, asyncio.Future[Message]] = {}
         self._progress: dict[RequestId, OnProgress] = {}
-        self._answering: dict[RequestId, asyncio.Task[None]] = {}
+        self._answering: dict[RequestId, _ServerRequest] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._wake_at: float | None = None
 
@@ -139,6 +175,8 @@ class Driver:
                 self.notify(
                     "notifications/cancelled", {"requestId": request_id, "reason": "It is not needed any more."}
                 )
+            for asked in self._answering.values():
+                asked.end_origin(request_id, answer.cancelled())
 
     def notify(self, method: str, params: Message | None = None) -> None:
         """Send a notification."""
@@ -161,15 +199,20 @@ class Driver:
             answer.set_exception(error)
         self.fail_request(request_id, "It was not sent, or not answered.")
 
-    def deliver(self, events: Iterable[Event]) -> None:
-        """Pass events of the session on to those who wait for them."""
+    def deliver(self, events: Iterable[Event], origin: RequestId | None = None) -> None:
+        """Pass events of the session on to those who wait for them.
+
+        Args:
+            events: The events.
+            origin: The request whose response carries them, if that is known.
+        """
         for message, method in events:
             if method:
                 answer = self._waiting.get(message["id"])
                 if answer and not answer.done():
                     answer.set_result(message)
             elif "id" in message:
-                self._answer(message)
+                self._answer(message, set(self._waiting) if origin is None else {origin})
             else:
                 self._handle_notification(message["method"], message.get("params") or {})
         for refusal in self.session.refusals:
@@ -184,27 +227,33 @@ class Driver:
                 self._progress[token](*progress)
             return
         if method == "notifications/cancelled" and isinstance(request_id, int | str):
-            task = self._answering.get(request_id)
-            _ = task and task.cancel()
+            asked = self._answering.get(request_id)
+            _ = asked and asked.task and asked.task.cancel()
         self.on_notification(method, params)
 
-    def _answer(self, message: Message) -> None:
+    def _answer(self, message: Message, origins: set[RequestId]) -> None:
         request_id = message["id"]
-        task = asyncio.get_running_loop().create_task(self._reply(message))
-        self._answering[request_id] = task
+        asked = self._answering[request_id] = _ServerRequest(origins)
+        asked.task = asyncio.get_running_loop().create_task(self._reply(message, asked))
 
         def finish(_: asyncio.Task[None]) -> None:
-            if self._answering.get(request_id) is task:
+            if self._answering.get(request_id) is asked:
                 del self._answering[request_id]
 
-        task.add_done_callback(finish)
+        asked.task.add_done_callback(finish)
 
-    async def _reply(self, message: Message) -> None:
+    async def _reply(self, message: Message, asked: _ServerRequest) -> None:
         reply: Message = {"jsonrpc": "2.0", "id": message["id"]}
         try:
             reply["result"] = await self.on_request(message["method"], message.get("params") or {})
         except AnswerError as error:
             reply["error"] = error.to_json()
+        except asyncio.CancelledError:
+            if not asked.is_void:  # the server has cancelled it, or the connection ends
+                raise
+            # a server that ignores the cancellation of its call would wait for the answer, and serve nothing else
+            void = AnswerError(INVALID_REQUEST, "The call that this request is part of was cancelled.")
+            reply["error"] = void.to_json()
         except Exception as error:  # a handler of a program that uses the library
             log.warning("a request of the server could not be answered: %r", error)
             reply["error"] = {"code": INTERNAL_ERROR, "message": "This client failed to answer."}
@@ -241,8 +290,8 @@ class Driver:
         for answer in self._waiting.values():
             if not answer.done():
                 answer.set_exception(ConnectionEndedError())
-        for task in self._answering.values():
-            task.cancel()
+        for asked in self._answering.values():
+            _ = asked.task and asked.task.cancel()
 
 
 def _read_answer(message: Message) -> Message:

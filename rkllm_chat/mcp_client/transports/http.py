@@ -377,7 +377,7 @@ class HttpTransport(Transport):
             if response_id is not None and not is_same_id(response_id, request_id):
                 self._driver.deliver(session.suspect(request_id, explain_wrong_id(response_id, request_id)))
                 return
-        self._driver.deliver(session.receive_value(value))
+        self._driver.deliver(session.receive_value(value), request_id)
 
     async def _read_stream(self, response: httpx2.Response, request_id: RequestId, method: str | None) -> None:
         """Read the events of a response up to the answer, also if the stream has to be resumed for that."""
