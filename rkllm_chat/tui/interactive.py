@@ -33,7 +33,7 @@ from .key_table import make_key_table
 from .markdown.cells import break_words, cut_text, wrap_phrases, wrap_text
 from .picker import Picker
 from .screen import Screen
-from .slash_commands import explain, leaves, needs_no_turn
+from .slash_commands import explain, is_known, leaves, needs_no_turn
 from .slash_commands.permissions import switch_mode
 from .status_source import CostPreview, StatusSource
 from .terminal_pictures import choose_protocol, draw_picture
@@ -246,8 +246,17 @@ class InteractiveFrontend(TerminalFrontend):
         return await self.screen.run_command(command)
 
     async def pick(self, picker: Picker) -> str | None:
-        """Show a picker and return the key of the chosen row; None if the user leaves it."""
-        return await self.screen.run_picker(picker, self._theme.has_color)
+        """Show a picker and return the key of the chosen row; None if the user leaves it, or runs a command instead."""
+        picker.is_command = is_known
+        picked = await self.screen.run_picker(picker, self._theme.has_color)
+        if picker.command:
+            self.screen.line.queue(picker.command)
+        return picked
+
+    @property
+    def has_queued(self) -> bool:
+        """Whether a line waits that is the next to run."""
+        return bool(self.screen.line.queued)
 
     async def switch(self, picker: Picker) -> Set[str]:
         """Show a picker and return the keys of the rows to switch; none if the user leaves it."""

@@ -27,7 +27,7 @@ from .event_lines import EventPrinter, open_terminal
 from .external_programs import start_external
 from .markdown.cells import wrap_phrases
 from .picker import Picker
-from .slash_commands import explain, needs_no_turn
+from .slash_commands import explain, is_command, needs_no_turn
 from .status_source import StatusSource
 
 PROMPT = "> "
@@ -148,13 +148,20 @@ class LineModeFrontend(TerminalFrontend):
                 return await (await start_external(command)).wait()
 
     async def pick(self, picker: Picker) -> str | None:
-        """Show the rows with their numbers and ask for one."""
+        """Show the rows with their numbers and ask for one; a command runs instead."""
         rows = [(str(number), *choice.columns) for number, choice in enumerate(picker.choices, 1)]
         self.notify(picker.title)
         self._printer.show(Table((), tuple(rows)))
         answer = await self.ask_line(self._words("picker.number") + " ", "") or ""
+        if is_command(answer):
+            await self.run_later(answer)
         is_valid = answer.isdecimal() and 1 <= int(answer) <= len(rows)
         return picker.choices[int(answer) - 1].key if is_valid else None
+
+    @property
+    def has_queued(self) -> bool:
+        """Whether a line waits that is the next to run."""
+        return bool(self._later)
 
     async def choose(self, lines: Sequence[CallLine], question: str, keys: Mapping[str, str], default: str) -> str:
         """Show a call and ask a question that a line with one key answers; another line is a message for later."""

@@ -25,6 +25,7 @@ _MAX_ROWS, _FRAME_ROWS = 12, 4
 _BETWEEN_KEYS = re.compile(" · |、|，")
 _MAX_COLUMN_CELLS = 44
 _GAP = "  "
+_SLASHES = ("/", "／")
 MARKS = {True: "x", False: "-"}
 """First column of rows that can be switched: on, off."""
 
@@ -60,6 +61,8 @@ class Picker:
         switched: Keys of the rows whose mark has changed.
         index: Number of the current row among those that are shown, from 0.
         close: Called when the picker is done.
+        is_command: Whether a line is a command; set by a front end that can run one.
+        command: The command that was typed into the search and is to run instead; "" for none.
     """
 
     def __init__(
@@ -75,6 +78,8 @@ class Picker:
         self.picked: str | None = None
         self.switched: set[str] = set()
         self.close: Callable[[], None] = lambda: None
+        self.is_command: Callable[[str], bool] = lambda _line: False
+        self.command = ""
         self._words, self._delete, self._rename, self._can_switch = words, delete, rename, can_switch
         self._mode: Literal["search", "delete", "rename"] = "search"
         self._query = self._name = self._error = ""
@@ -91,6 +96,12 @@ class Picker:
     def _current(self) -> Choice | None:
         matches = self.matches
         return matches[min(self.index, len(matches) - 1)] if matches else None
+
+    @property
+    def _runs_command(self) -> bool:
+        """Whether the search is a command: one that there is, or one that no row contains."""
+        is_search = self._mode == "search" and self._query.startswith(_SLASHES)
+        return is_search and (self.is_command(self._query) or not self.matches)
 
     def render(self, width: int, rows: int) -> StyleAndTextTuples:
         """Return the lines for a window of `width` cells and `rows` rows; the current row is reversed."""
@@ -118,6 +129,8 @@ class Picker:
 
     def _list_keys(self) -> list[str]:
         """Return what the keys do, the most important ones first."""
+        if self._runs_command:
+            return _BETWEEN_KEYS.split(self._words("picker.run", line=self._query.strip()))
         more = {"picker.key_rename": self._rename, "picker.key_delete": self._delete}
         keys = ["picker.keys_switch" if self._can_switch else "picker.keys", *(key for key in more if more[key])]
         return [part for key in keys for part in _BETWEEN_KEYS.split(self._words(key))]
@@ -130,7 +143,8 @@ class Picker:
             keys.add(key, filter=is_search)(lambda _event, step=step: self._move(step))
 
         if self._can_switch:
-            keys.add(" ", filter=is_search)(lambda _: self._change_current(self._switch_row))
+            may_switch = Condition(lambda: self._mode == "search" and not self._query.startswith(_SLASHES))
+            keys.add(" ", filter=may_switch)(lambda _: self._change_current(self._switch_row))
         for key in ("c-d", "delete") if self._delete else ():
             keys.add(key, filter=is_search)(lambda _: self._start("delete"))
         if self._rename:
@@ -172,6 +186,9 @@ class Picker:
     def _enter(self) -> None:
         if self._mode == "rename":
             self._change_current(self._rename_row)
+        elif self._runs_command:
+            self.command = self._query.strip()
+            self.close()
         elif self._mode == "search" and self._current:
             self.picked = self._current.key
             self.close()
@@ -230,7 +247,8 @@ class SwitchFrontend(Protocol):
 def _read_text(data: str) -> str:
     """Return what was typed or pasted as one line; "" for a control key."""
     text = data.lstrip("\r\n\t")
-    return sanitize_line(text) if text[:1].isprintable() else ""
+    is_text = text[:1].isprintable()
+    return text if is_text and text.isspace() else sanitize_line(text) if is_text else ""
 
 
 def _width(text: str) -> int:

@@ -122,9 +122,9 @@ async def run_chat(
             if settings.session == _PICK_SESSION:
                 directory, redact = SessionDirectory(state / "sessions"), Redactor().redact_member
                 picked = await pick_session(directory, frontend, words, partial(directory.rename, redact=redact))
-                if picked is None:
+                if picked is None and not frontend.has_queued:
                     return 0
-                if not picked:
+                if picked == "":
                     frontend.show(Notice(words("commands.no_sessions")))
                 settings = source.read(picked) if picked else replace(settings, session="")
             approval, settings = await _approve(settings, state, frontend, words)

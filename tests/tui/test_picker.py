@@ -118,6 +118,28 @@ def test_esc_closes_the_list_and_does_not_stop_the_command(open_chat: Callable[.
     screen.leave()
 
 
+@pytest.mark.usefixtures("harbour")
+def test_a_command_in_the_search_of_a_list_runs_in_its_place(open_chat: Callable[..., Screen]) -> None:
+    screen = open_chat("--config harbour.toml", "Nothing.")
+    screen.say("/tools\r", "Search:")
+    screen.say("/mcp list", "Search: /mcp list", "Enter runs /mcp list")
+    screen.say("\r", "> /mcp list", "harbour  connected")
+    screen.wait_for_prompt()
+    screen.say("/tools\r", "Search:")
+    screen.enter("/nosuch", 'Unknown command "/nosuch"')
+
+
+@pytest.mark.usefixtures("saved")
+@pytest.mark.parametrize(("line", "shown"), [("/work", "Resumed session"), ("/help undo", "/undo [NUMBER]:")])
+@pytest.mark.parametrize("terminal", ["xterm", "dumb"])
+def test_a_slash_in_the_list_of_sessions_finds_a_folder_or_begins_a_command(
+    line: str, shown: str, terminal: str, open_screen: Callable[..., Screen], script: Callable[..., str]
+) -> None:
+    screen = open_picker(open_screen, script, TERM=terminal)
+    screen.wait_for("Number" if terminal == "dumb" else "Search:")
+    screen.say(f"{line}\r", shown if (line, terminal) != ("/work", "dumb") else 'Unknown command "/work"')
+
+
 def test_a_number_is_asked_for_where_the_cursor_cannot_move(
     open_screen: Callable[..., Screen], script: Callable[..., str], saved: SessionDirectory
 ) -> None:

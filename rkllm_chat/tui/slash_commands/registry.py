@@ -124,6 +124,11 @@ def is_command(line: str) -> bool:
     return line.startswith(_SLASHES) and (len(line) < 3 or not line[1:].startswith((*_SLASHES, "!")))
 
 
+def is_known(line: str) -> bool:
+    """Whether a line calls a command of the program."""
+    return is_command(line) and find(line.partition(" ")[0]) is not None
+
+
 def escape_message(text: str) -> str:
     """Return the line that sends a text as a message, whatever it begins with."""
     return f"/{text}" if text.startswith("!") or is_command(text) else text
