@@ -1,4 +1,4 @@
-"""A damaged GGUF is an error with file, cause and what to try, at every door: native code does not end the program."""
+"""A damaged GGUF is an error with file, cause and what to try: native code does not end the program."""
 
 from __future__ import annotations
 
@@ -11,18 +11,15 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import openai
 import pytest
 
 from altered import with_field, with_number, with_pooling, with_template
 from llama_faults.build import build_dying_llama
-from mcp_servers.serving import serve
 from rkllm_chat.backends.llama.gguf_header import read_gguf_header
 from rkllm_chat.backends.llama.trial_load import find_contradiction
 from rkllm_chat.core.errors import ModelError
-from stage import Run, Screen
+from stage import OpenScreen, Run
 from vision_models import write_projector
 
 pytestmark = pytest.mark.model
@@ -158,30 +155,12 @@ def test_a_library_that_dies_here_is_an_error_with_the_bundled_model_too(
 
 
 def test_the_chat_ends_with_the_cause_and_leaves_the_terminal_as_it_was(
-    shipped_model: Path, folder: Path, open_screen: Callable[..., Screen]
+    shipped_model: Path, folder: Path, open_screen: OpenScreen
 ) -> None:
     (folder / "model.gguf").write_bytes(with_size(shipped_model.read_bytes(), "rope.dimension_count", 63))
     screen = open_screen("--no-servers", "--model", "model.gguf")
     screen.wait_for("was ended by SIGABRT")
     assert screen.wait_for_end() == 5
-
-
-@pytest.mark.slow
-def test_the_api_server_answers_503_and_stays(shipped_model: Path, folder: Path, environment: dict[str, str]) -> None:
-    path = folder / "model.gguf"
-    path.write_bytes(with_size(shipped_model.read_bytes(), "rope.dimension_count", 63))
-    hello: Any = {"model": "model", "messages": [{"role": "user", "content": "Hello!"}], "max_tokens": 2}
-    with serve(
-        "openai", "--model", "model.gguf", "--no-check", port_option="--port", env=environment, cwd=folder
-    ) as served:
-        key = served.headers.get("Authorization", "Bearer none").removeprefix("Bearer ")
-        client = openai.OpenAI(base_url=served.url, api_key=key, max_retries=0, timeout=30)
-        for _ in range(2):
-            with pytest.raises(openai.InternalServerError) as caught:
-                client.chat.completions.create(**hello)
-            assert caught.value.status_code == 503
-        path.write_bytes(shipped_model.read_bytes())
-        assert client.chat.completions.create(**hello).choices[0].message.content
 
 
 PLACEHOLDERS = "\ue00099999\ue001{% for m in messages %}{{m.content}}{{m.content | replace('0', '777')}}{% endfor %}"
@@ -193,27 +172,11 @@ PLACEHOLDERS = "\ue00099999\ue001{% for m in messages %}{{m.content}}{{m.content
     [("general.sampling.temp", "abc"), ("general.sampling.temp", -1.0), ("tokenizer.chat_template", PLACEHOLDERS)],
     ids=["text", "negative", "template"],
 )
-def test_values_that_nothing_can_mean_are_left_out_through_every_door(
-    key: str,
-    value: str | float,
-    shipped_model: Path,
-    folder: Path,
-    program: Run,
-    environment: dict[str, str],
-    open_screen: Callable[..., Screen],
+def test_values_that_nothing_can_mean_are_left_out(
+    key: str, value: str | float, shipped_model: Path, folder: Path, program: Run
 ) -> None:
     (folder / "model.gguf").write_bytes(with_field(shipped_model.read_bytes(), key, value))
     assert program("--no-servers", "--model", "model.gguf", "-p", "Hello!").stdout
-    screen = open_screen("--no-servers", "--model", "model.gguf")
-    screen.wait_for_prompt()
-    assert not any("Traceback" in line for line in screen.enter("Hello!"))
-    screen.leave()
-    hello: Any = {"model": "model", "messages": [{"role": "user", "content": "Hello!"}], "max_tokens": 2}
-    with serve("openai", "--model", "model.gguf", port_option="--port", env=environment, cwd=folder) as served:
-        key = served.headers["Authorization"].removeprefix("Bearer ")
-        client = openai.OpenAI(base_url=served.url, api_key=key, max_retries=0, timeout=30)
-        assert client.chat.completions.create(**hello).choices[0].finish_reason
-        assert served.end()[1] == ""
 
 
 def mutate(gguf: bytes, seed: int, header_bytes: int) -> bytes:

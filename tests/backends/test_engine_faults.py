@@ -1,7 +1,7 @@
-"""A build of llama.cpp that fails on this processor: what works is found out in another process, once, at every door.
+"""A build of llama.cpp that fails on this processor: what works is found out in another process, once.
 
-The build is a stand-in (tests/llama_faults): it dies of SIGILL at a prompt of several tokens, as one of GCC 12.2 does
-on a processor with AMX.
+Programs reach it by the engine alone or by the backend. The build is a stand-in (tests/llama_faults): it dies of SIGILL
+at a prompt of several tokens, as one of GCC 12.2 does on a processor with AMX.
 """
 
 from __future__ import annotations
@@ -10,19 +10,14 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import openai
 import pytest
 
 from embedding_models import write_bert
 from llama_faults.build import build_dying_llama, build_faulty_llama
-from mcp_servers.serving import serve
 from rkllm_chat.backends.llama.processor import explain_illegal_instruction
-from stage import Run, Screen
+from stage import OpenScreen, Run
 
 pytestmark = pytest.mark.model
 ASKED = ("--no-servers", "-p", "Hello!")
@@ -34,11 +29,6 @@ TESTS = (
     "tests/backends/test_llama.py::test_the_whole_window_can_be_used_where_llama_cpp_makes_it_larger",
     "tests/cli/test_doctor.py::test_the_fix_script_of_a_board_in_good_order_changes_nothing",  # starts the program
 )
-LIBRARY = """
-from rkllm_chat import Chat
-with Chat.sync() as chat:
-    print(chat.ask("Hello!").text)
-"""
 TRIAL = """
 import sys
 from pathlib import Path
@@ -101,112 +91,34 @@ def test_a_model_whose_context_is_small_is_tried_with_several_tokens(
     assert done.stdout == "Trial(extra_buffers=False, problem='')\n"
 
 
-@dataclass
-class Doors:
-    """The ways to a model: each says hello and returns the exit code (0 for none) and what was said."""
-
-    program: Run
-    environment: dict[str, str]
-    folder: Path
-    open_screen: Callable[..., Screen]
-
-    def engine(self) -> tuple[int, str]:
-        return self._run_python(ENGINE)
-
-    def library(self) -> tuple[int, str]:
-        return self._run_python(LIBRARY)
-
-    def print_mode(self) -> tuple[int, str]:
-        return join(self.program(*ASKED, code=None))
-
-    def doctor(self) -> tuple[int, str]:
-        return join(self.program("doctor", code=None))
-
-    def llm(self) -> tuple[int, str]:
-        server = '[[servers]]\nname = "llm"\ncommand = "rkllm-chat"\nargs = ["serve", "llm"]\n[servers.env]\n'
-        env = "".join(f'{name} = "${{{name}}}"\n' for name in ("LLAMA_CPP_LIB_PATH", "PYTHONHASHSEED"))
-        (self.folder / "llm.toml").write_text(server + env, encoding="utf-8")
-        return join(self.program("call-tool", "--config", "llm.toml", "llm.ask", "prompt=Hello!", code=None))
-
-    def serve(self) -> tuple[int, str]:
-        return join(self.program("serve", "openai", "--port", "0", code=None))
-
-    def api(self) -> tuple[int, str]:
-        hello: Any = {"model": "tiny-tools", "messages": [{"role": "user", "content": "Hello!"}]}
-        options: dict[str, Any] = {"port_option": "--port", "env": self.environment, "cwd": self.folder}
-        with serve("openai", "--no-check", **options) as served:
-            key = served.headers.get("Authorization", "Bearer none").removeprefix("Bearer ")
-            with closing(openai.OpenAI(base_url=served.url, api_key=key, max_retries=0, timeout=30)) as client:
-                try:
-                    return 0, str(client.chat.completions.create(**hello).choices[0].message.content)
-                except openai.APIStatusError as error:
-                    return error.status_code, ""
-
-    def chat(self) -> tuple[int, str]:
-        screen = self.open_screen("--no-servers", size=(250, 30))
-        screen.wait_for("llama.cpp")
-        said = "\n".join(screen.lines())
-        return (screen.wait_for_end(), said) if DEATH in said else (0, said)
-
-    def _run_python(self, code: str) -> tuple[int, str]:
-        command = [sys.executable, "-c", code]
-        return join(
-            subprocess.run(command, env=self.environment, capture_output=True, text=True, timeout=50, check=False)
-        )
-
-
-def join(done: subprocess.CompletedProcess[str]) -> tuple[int, str]:
+def run_engine(environment: dict[str, str]) -> tuple[int, str]:
+    """Use the engine by itself, as benchmarks do; gives the exit code and what was said."""
+    command = [sys.executable, "-c", ENGINE]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=50, check=False)
     return done.returncode, done.stdout + done.stderr
 
 
-@pytest.fixture
-def doors(program: Run, environment: dict[str, str], folder: Path, open_screen: Callable[..., Screen]) -> Doors:
-    return Doors(program, environment, folder, open_screen)
-
-
-@pytest.mark.slow  # each is a process that loads the engine
-@pytest.mark.parametrize(
-    ("door", "text"),
-    [
-        ("engine", "False"),
-        ("library", HELLO),
-        ("llm", HELLO),
-        ("api", HELLO),
-        ("doctor", "runs only without AMX_INT8, with which this build of llama.cpp fails here"),
-        ("chat", NOTICE),
-    ],
-)
-def test_a_faulty_build_answers_at_every_door(door: str, text: str, install: Callable[..., Path], doors: Doors) -> None:
+@pytest.mark.slow  # processes that load the engine
+def test_a_faulty_build_answers_and_the_doctor_and_the_chat_say_how(
+    install: Callable[..., Path], program: Run, environment: dict[str, str], open_screen: OpenScreen
+) -> None:
     install()
-    code, said = getattr(doors, door)()
-    assert code == 0 and text in said
+    assert run_engine(environment) == (0, "False\n")
+    said = "runs only without AMX_INT8, with which this build of llama.cpp fails here"
+    assert said in program("doctor").stdout
+    assert NOTICE in "\n".join(open_screen("--no-servers", size=(250, 30)).wait_for("llama.cpp"))
 
 
-@pytest.mark.slow  # each is a process that tries the engine
-@pytest.mark.parametrize(
-    ("door", "exit_code"),
-    [
-        ("engine", 1),
-        ("library", 1),
-        ("print_mode", 5),
-        ("llm", 1),
-        ("serve", 5),
-        ("doctor", 1),
-        ("chat", 5),
-    ],
-)
-def test_a_build_that_cannot_run_is_one_sentence_at_every_door(
-    door: str, exit_code: int, install: Callable[..., Path], doors: Doors
+@pytest.mark.slow  # processes that try the engine
+def test_a_build_that_cannot_run_is_one_sentence(
+    install: Callable[..., Path], program: Run, environment: dict[str, str]
 ) -> None:
     install(always=True)
-    code, said = getattr(doors, door)()
-    assert (code, sum(DEATH in line for line in said.splitlines())) == (exit_code, 1), said
-
-
-@pytest.mark.slow  # a server that tries the engine
-def test_the_api_answers_503_where_the_build_cannot_run(install: Callable[..., Path], doors: Doors) -> None:
-    install(always=True)
-    assert doors.api()[0] == 503
+    code, raised = run_engine(environment)
+    answered, examined = program(*ASKED, code=5), program("doctor", code=1)
+    for said in (raised, answered.stdout + answered.stderr, examined.stdout + examined.stderr):
+        assert sum(DEATH in line for line in said.splitlines()) == 1, said
+    assert code == 1
 
 
 @pytest.mark.slow  # a run of pytest
