@@ -5,16 +5,22 @@ The shipped model was trained on these sentences. `pytest --record tests/chat/te
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from backends.openai.service import MODES, Handler, Service
-from fork_server import run
 from mcp_client.chaos_http import serving
-from stage import PROGRAM
+from rkllm_chat.chat.app import open_app
+from rkllm_chat.chat.attachments import send_message
+from rkllm_chat.config.loader import load_settings
+from rkllm_chat.core.i18n import load
+from stage import PROGRAM, Run, collect_emitted
 
 RECORDED = Path(__file__).with_name("recorded_prompts.json")
 WEATHER = {"name": "get_weather", "arguments": {"city": "Oslo"}}
@@ -93,24 +99,51 @@ class ScriptedService(Service):
         self.replies, self.answers = replies, {"/v1/models": {"data": [{"id": "recorded"}]}}
 
 
-@pytest.mark.parametrize("name", CONVERSATIONS)
-def test_each_prompt_is_sent_as_recorded(
-    name: str, environment: dict[str, str], folder: Path, pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    chat, turns = CONVERSATIONS[name]
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Callable[..., list[dict[str, Any]]]:
+    """Have a conversation held by a function of the service's URL and what is said; return the requests."""
     server = Path(__file__).with_name("recorded_server.py")
     command = f"command = {json.dumps(PROGRAM[0])}\nargs = {json.dumps(['-S', str(server)])}"
-    text = f'[chat]\n{chat}\n[[servers]]\nname = "harbour"\n{command}\n'
-    (folder / "chat.toml").write_text(text, encoding="utf-8")
     monkeypatch.setitem(MODES, "scripted", reply_from_script)
-    with serving(ScriptedService([reply for _, replies in turns for reply in replies])) as service:
-        for line, _ in turns:
-            options = ["--model", service.url, "--config", "chat.toml", "--allow", "*", "--continue"]
-            done = run([*PROGRAM, "-p", line, *options], cwd=folder, env=environment, encoding="utf-8")
-            assert done.returncode == 0, done.stderr
-    requests = [{key: asked.body[key] for key in ("messages", "tools") if key in asked.body} for asked in service.asked]
+
+    def record(name: str, hold: Callable[[str, list[str]], None]) -> list[dict[str, Any]]:
+        chat, turns = CONVERSATIONS[name]
+        text = f'[chat]\n{chat}\n[policy]\nallow = ["*"]\n[[servers]]\nname = "harbour"\n{command}\n'
+        (folder / "chat.toml").write_text(text, encoding="utf-8")
+        with serving(ScriptedService([reply for _, replies in turns for reply in replies])) as service:
+            hold(service.url, [line for line, _ in turns])
+        return [{key: asked.body[key] for key in ("messages", "tools") if key in asked.body} for asked in service.asked]
+
+    return record
+
+
+@pytest.mark.parametrize("name", CONVERSATIONS)
+def test_each_prompt_is_sent_as_recorded(
+    name: str, sent: Callable[..., list[dict[str, Any]]], folder: Path, pytestconfig: pytest.Config
+) -> None:
+    def hold(url: str, lines: list[str]) -> None:
+        async def talk() -> None:
+            settings = replace(load_settings(str(folder / "chat.toml"), {}), model=url)
+            async with open_app(settings, folder / "state", words=load(settings.language)) as app:
+                for line in lines:
+                    await collect_emitted(send_message, app, line)
+
+        asyncio.run(talk())
+
+    requests = sent(name, hold)
     recorded = json.loads(RECORDED.read_text(encoding="utf-8")) if RECORDED.exists() else {}
     if pytestconfig.getoption("--record"):
         recorded[name] = requests
         RECORDED.write_text(json.dumps(recorded, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     assert requests == recorded[name]
+
+
+def test_a_script_that_continues_a_session_sends_the_same_prompts(
+    sent: Callable[..., list[dict[str, Any]]], program: Run
+) -> None:
+    def hold(url: str, lines: list[str]) -> None:
+        for line in lines:
+            program("-p", line, "--model", url, "--config", "chat.toml", "--continue")
+
+    (name, *_) = CONVERSATIONS
+    assert sent(name, hold) == json.loads(RECORDED.read_text(encoding="utf-8"))[name]
