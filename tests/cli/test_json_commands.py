@@ -20,7 +20,7 @@ KNOWN = "Known options: --server, --stdio, --header, --env, --config, --timeout,
 USAGE: list[tuple[list[str], str, dict[str, Any]]] = [
     (["list-tools"], "no server", {"available": ["chaos", "board"]}),
     (["call-tool", "--server", "chaos"], "no tool", {}),
-    (["call-tool", "chaos"], '"chaos"', {"got": "chaos", "hint": TARGET + " Its tools: rkllm-chat mcp list chaos"}),
+    (["call-tool", "chaos"], "names a server and not", {"got": "chaos", "hint": TARGET + f" {TOOLS}"}),
     (["call-tool", "choas."], '"choas."', {"hint": TARGET + " Did you mean the server chaos? " + TOOLS}),
     (["call-tool", "chaos.echo", "--tool", "echo"], "both name a tool", {}),
     (["read-resource", "--server", "chaos"], "one resource", {}),
@@ -45,17 +45,12 @@ USAGE: list[tuple[list[str], str, dict[str, Any]]] = [
     (["list-tools", "chaos"], '"chaos"', {"hint": "Write rkllm-chat list-tools --server chaos"}),
     (["list-tools", "--server", "python3 server.py"], '"python3 server.py" is no name', {"got": "python3 server.py"}),
     (["call-tool", "chaos.echo", "--output", "json"], '"--output"', {"got": "--output", "closest": []}),
-    (["call-tool", "chaos"], '"chaos" names a server and not what is wanted of it', {"got": "chaos"}),
 ]
 
 ARGUMENTS: list[tuple[str, str, dict[str, Any]]] = [
     ("{bad", "at line 1, column 2, near '{bad'", {"line": 1, "column": 2, "near": "{bad"}),
-    ('{"a": 1,\n "b": }', "at line 2, column 7", {"line": 2, "column": 7}),
     ("", "--args is empty", {"line": 1}),
     ('"x"', "not a JSON object", {"expected": "object"}),
-    ('{"a": 1e999}', "1e999 is too large a number", {}),
-    ('{"a": "\\ud800"}', "lone surrogate", {}),
-    ("[" * 100_000, "nested too deeply", {}),
     ("@no-such-file", "no-such-file cannot be read: No such file", {"path": "no-such-file"}),
     ("@latin1.json", "latin1.json is not UTF-8 (byte 7)", {}),
 ]
@@ -137,11 +132,6 @@ def test_an_unknown_server_is_reported_with_the_known_ones_and_the_searched_file
     ]
 
 
-def test_without_any_configuration_there_is_the_board_server(shell: Shell) -> None:
-    error = shell.error("list-tools", "--server", "x")
-    assert_error(error, "ServerNotFound", 'no server "x"', {"available": ["board"]})
-
-
 def test_an_unknown_tool_is_reported_with_the_closest_and_not_called(shell: Shell) -> None:
     shell.add_chaos()
     details = {"server": "chaos", "available": ["echo", "add", "act"], "closest": ["echo"]}
@@ -195,11 +185,6 @@ def test_a_missing_variable_matters_to_its_server_alone(shell: Shell) -> None:
     assert_error(error, "ConfigError", "NO_SUCH_TOKEN", {"path": "mcp.json"})
     assert "mcpServers.locked.env.TOKEN" in error["message"]
     assert shell.result("list-tools", "--server", "chaos")
-
-
-def test_a_missing_configuration_file_is_a_config_error(shell: Shell) -> None:
-    error = shell.error("list-servers", "--config", "none.json")
-    assert_error(error, "ConfigError", "none.json: No such file", {"path": "none.json"})
 
 
 INCOMPLETE = {"url": "http://127.0.0.1:9/", "oauth": {"grant": "client_credentials"}}

@@ -42,13 +42,6 @@ def test_a_tool_is_named_by_options_or_in_one_word(line: str, shell: Shell) -> N
     assert text_of(json.loads(output)["result"]) == "hé 東京 👋" and "東京".encode() in output
 
 
-def test_the_longest_configured_server_name_wins(shell: Shell) -> None:
-    shell.add_chaos(name="sea")
-    shell.add("sea_act", command="no-such-command")
-    assert text_of(shell.result("call-tool", "sea__act")) == "act is done"
-    assert "no-such-command" in shell.error("call-tool", "sea_act__x")["message"]
-
-
 def test_arguments_are_read_from_a_file_and_from_standard_input(shell: Shell) -> None:
     shell.add_chaos()
     text = "x" * 300_000  # more than one argument of a command line may hold

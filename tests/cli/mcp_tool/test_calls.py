@@ -93,15 +93,16 @@ def test_a_pattern_that_backtracks_for_ever_is_given_up(stage: Stage) -> None:
 
 
 def test_the_longest_server_name_wins_and_only_that_server_is_started(stage: Stage) -> None:
-    for server in ("git", "git_hub", "git-hub"):
+    for server in ("git", "git_hub", "git-hub", "git.lab"):
         stage.add(server, [ECHO, {**ECHO, "name": "b__c"}, {**ECHO, "name": "d.e/f"}])
     stage.run("git_hub__echo")
     assert not stage.was_started("git") and not stage.was_started("git-hub")
     stage.run("git__b__c")
     stage.run("git/echo")
     stage.run("git-hub.d.e/f")
+    stage.run("git.lab.echo")
     called = {name: [entry["name"] for entry in stage.record(name) if "name" in entry] for name in stage.servers}
-    assert called == {"git": ["b__c", "echo"], "git_hub": ["echo"], "git-hub": ["d.e/f"]}
+    assert called == {"git": ["b__c", "echo"], "git_hub": ["echo"], "git-hub": ["d.e/f"], "git.lab": ["echo"]}
 
 
 def test_text_is_the_text_of_the_result_and_nothing_else(box: Stage) -> None:

@@ -26,24 +26,6 @@ def test_without_configuration_the_searched_paths_and_a_configuration_that_works
     assert "in Tokyo" in stage.run("board__get_time", "--place", "Tokyo").stdout
 
 
-def test_the_nearer_file_wins_and_a_named_file_stands_alone(stage: Stage) -> None:
-    stage.add("box", [{"name": "see", "does": "see"}], env={"A": "near", "B": "near"})
-    near = json.loads((stage.folder / "mcp.json").read_text(encoding="utf-8"))["mcpServers"]["box"]
-    far = {"mcpServers": {"box": {**near, "env": {"A": "far", "C": "far"}}, "more": {"command": "/no/such"}}}
-    (Path(stage.environment["HOME"]) / ".mcp.json").write_text(json.dumps(far), encoding="utf-8")
-    seen = json.loads(stage.run("box__see").stdout)
-    assert {"A", "B", "C"} <= seen.keys()  # the values are hidden beside their names
-    alone = json.loads(stage.run("--config", str(Path(stage.environment["HOME"]) / ".mcp.json"), "box__see").stdout)
-    assert "A" in alone and "B" not in alone
-
-
-def test_a_variable_that_only_another_server_needs_may_be_unset(box: Stage) -> None:
-    box.configure("other", {"command": "x", "env": {"TOKEN": "${NOT_SET_ANYWHERE}"}})
-    box.run("box__echo")
-    (line,) = box.refuse("other__echo", code=3)
-    assert "NOT_SET_ANYWHERE" in line
-
-
 FAILURES: list[Any] = [
     (["box__fail"], 1, ('"fail" failed', "it broke in two lines")),
     (["--output", "xml", "box__echo"], 2, ('"xml"', "text, json")),
