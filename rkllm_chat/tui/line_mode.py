@@ -60,7 +60,7 @@ class LineModeFrontend(TerminalFrontend):
         self._input, self._draft = b"", ""
         self._status_source = status_source
         self._later: deque[str] = deque()  # written at or before a question that they do not answer
-        self._has_ended = self._is_working = False
+        self._has_ended = self._is_working = self._is_hinted = False
         self._send_now: Callable[[], None] | None = None
         self._helping: set[asyncio.Task[None]] = set()
         self._readings: list[_Reading] = []
@@ -79,20 +79,30 @@ class LineModeFrontend(TerminalFrontend):
 
         A draft is shown in brackets and returned for an empty line; another line replaces it, and Ctrl+C discards it.
         """
-        hint_shown = False
         while True:
             draft, self._draft = self._draft, ""
             try:
                 line = await self._read(f"{PROMPT}[{draft}] " if draft else PROMPT, is_next=True)
+                self._is_hinted = False
                 if line is None or line or draft:
                     return draft if line == "" else line
-                hint_shown = False
             except KeyboardInterrupt:
-                if hint_shown:
+                if draft:
+                    self._is_hinted = False
+                    continue
+                self._hint_or_leave()
+                if self._has_ended:
                     return None
-                hint_shown = not draft
-                if hint_shown:
-                    self.notify(self._words("repl.leave_hint"))
+
+    def _hint_or_leave(self) -> None:
+        """Say that another Ctrl+C leaves, or leave: what was typed ahead is not run."""
+        if self._is_hinted:
+            self._input = b""
+            self._later.clear()
+            self.close_input()
+        else:
+            self._is_hinted = True
+            self.notify(self._words("repl.leave_hint"))
 
     def submit(self, line: str) -> None:
         """Enter a line as if it had been typed; do nothing if it is empty."""
@@ -118,11 +128,24 @@ class LineModeFrontend(TerminalFrontend):
 
     @contextmanager
     def interruptible(self, stop: Callable[[], object]) -> Iterator[None]:
-        """Return a context in which Ctrl+C calls `stop`."""
-        self._is_working = True
+        """Return a context in which Ctrl+C calls `stop`, and after that says how to leave, and then leaves.
+
+        To call `stop` again would cancel what ends the work: it would go on behind the prompt.
+        """
+        is_stopped = False
+
+        def interrupt() -> None:
+            nonlocal is_stopped
+            if is_stopped:
+                self._hint_or_leave()
+            else:
+                is_stopped = True
+                stop()
+
+        self._is_working, self._is_hinted = True, False
         self._watch_input()
         try:
-            with self._on_interrupt(stop):
+            with self._on_interrupt(interrupt):
                 yield
         finally:
             self._is_working, self._send_now = False, None

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from cpu_time import allow_s
 from macos import PROC
 from rkllm_chat.config.servers import BOARD_SERVER
+from rkllm_chat.core.messages import Message
+from rkllm_chat.storage.session_files import SessionDirectory
+from rkllm_chat.storage.session_records import TurnFinished
+from shell import wait_until
 from stage import PROGRAM, Run, Screen
 
 pytestmark = pytest.mark.model
@@ -101,6 +107,48 @@ def test_a_crash_while_prefetching_is_told_and_the_next_message_is_answered(
     screen.type("Hello!\r")
     screen.wait_for("Restarting")
     screen.wait_for("How can I help you?")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("terminal", ["xterm", "dumb"])
+def test_further_ctrl_c_while_a_stop_takes_its_time_leaves(
+    terminal: str,
+    on_npu: Options,
+    open_screen: Callable[..., Screen],
+    environment: dict[str, str],
+    folder: Path,
+    shelf: SessionDirectory,
+) -> None:
+    once = folder / "once"
+    environment |= {"RKLLM_STANDIN_FAULT": "hang_in_prefill", "RKLLM_STANDIN_FAULT_ONCE": str(once)}
+    screen = open_screen(*on_npu("G"), "--no-servers", TERM=terminal)
+    screen.wait_for(LOADED)
+    screen.wait_for_prompt()
+    screen.type("Hello!\r")
+    screen.wait_for("How can I help you?")
+    screen.wait_for_prompt()
+    once.touch()
+    screen.type("What is 6 * 7?\r")
+    wait_until(lambda: not once.exists())  # the runtime removes it when it begins to hang
+    started = time.monotonic()
+    screen.type("\x03")
+    if terminal == "dumb":  # two signals of which none is taken yet are one
+        screen.wait_for("^C")
+        status = Path(PROC, str(screen.process.pid), "status")
+        wait_until(lambda: "ShdPnd:\t0000000000000000" in status.read_text("utf-8"))
+    screen.type("\x03")
+    screen.wait_for("Press Ctrl+C again to exit.")
+    screen.type("\x03")
+    assert screen.wait_for_end() == 0
+    assert time.monotonic() - started < allow_s(5)
+    assert workers_of(environment["HOME"]) == []
+    (name,) = shelf.list_ids()
+    records = [entry.record for entry in shelf.read(name).entries]
+    assert [record.text for record in records if isinstance(record, Message) and record.role == "user"] == [
+        "Hello!",
+        "What is 6 * 7?",
+    ]
+    assert records[-1] == TurnFinished("stopped")
 
 
 def test_thinking_is_switched_without_loading_the_model_again(
