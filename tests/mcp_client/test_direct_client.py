@@ -252,6 +252,7 @@ def test_a_command_that_cannot_be_started_is_reported_with_its_cause(tmp_path: P
         with pytest.raises(ConnectError) as caught:
             open_server(ServerConfig("some", command=command, cwd=cwd))
         assert cause in caught.value.message
+        assert ("PATH" in caught.value.hint) == (cause.startswith(("is ", '"no-')))
     with pytest.raises(ConnectError) as caught:
         open_server(ServerConfig("some", command="uvx", env={"PATH": str(tmp_path)}))
     assert "pip install uv" in caught.value.hint

@@ -281,28 +281,6 @@ def test_opening_can_be_cancelled_and_closing_done_twice(tmp_path: Path) -> None
     assert left_behind(tmp_path, "chaos") == []
 
 
-@pytest.mark.slow
-def test_five_stuck_servers_are_closed_within_three_seconds(tmp_path: Path) -> None:
-    stuck = ("hang-call", "ignore-sigterm", "ignore-eof", "ignore-sigterm", "fork-child-and-stay")
-    configs = [chaos(tmp_path, mode, f"stuck{number}") for number, mode in enumerate(stuck)]
-
-    async def go() -> tuple[float, str]:
-        trial = Trial(Toolbox(configs, tmp_path / "logs"), tmp_path)
-        await trial.toolbox.open()
-        for config in configs:
-            assert await trial.echo(server=config.name) == "still here"
-        waiting = asyncio.create_task(trial.call("act", "stuck0"))
-        await wait_for(lambda: len(trial.heard("tools/call", "stuck0")) == 2)
-        begun = asyncio.get_running_loop().time()
-        await trial.toolbox.aclose()
-        seconds = asyncio.get_running_loop().time() - begun
-        return seconds, (await waiting).status
-
-    seconds, status = asyncio.run(go())
-    assert [pid for config in configs for pid in left_behind(tmp_path, config.name)] == []
-    assert (seconds <= 3, status) == (True, "failed")
-
-
 def test_our_own_lines_in_its_log_are_not_quoted_as_its_last_words(tmp_path: Path) -> None:
     async def go(trial: Trial) -> tuple[str, str]:
         return (await trial.act()).text, trial.logs

@@ -14,38 +14,6 @@ from rkllm_chat.config.settings import ServerConfig
 from .faults import Trial, act_and_echo, assert_one_line, chaos, tell_failure, try_each, try_mode, try_modes
 
 
-def make_programs(folder: Path) -> dict[str, tuple[str, str]]:
-    """Kinds of commands that cannot be started: the command, and a part of what the user is told."""
-    folder.joinpath("folder").mkdir()
-    folder.joinpath("plain").write_text("#!/bin/sh\n", encoding="ascii")
-    folder.joinpath("foreign").write_bytes(b"\x7fELF\x02\x01\x01\0" + bytes(56))
-    folder.joinpath("interpreter").write_text("#!/no/such/interpreter\n", encoding="ascii")
-    for name in ("foreign", "interpreter"):
-        folder.joinpath(name).chmod(0o755)
-    return {
-        "missing": ("no-such-command-anywhere", "cannot be found"),
-        "folder": (f"{folder}/folder", "is a folder"),
-        "not-executable": (f"{folder}/plain", "not executable"),
-        "other-architecture": (f"{folder}/foreign", "Exec format error"),
-        "no-interpreter": (f"{folder}/interpreter", "cannot be started"),
-    }
-
-
-def test_a_command_that_cannot_be_started_is_named_with_the_cause(tmp_path: Path) -> None:
-    programs = make_programs(tmp_path)
-
-    async def look(trial: Trial) -> tuple[str, float]:
-        return str(trial.failure), trial.opened_s
-
-    configs = [ServerConfig(kind, command=command) for kind, (command, _) in programs.items()]
-    for kind, (told, seconds) in try_each(tmp_path, configs, look).items():
-        command, cause = programs[kind]
-        assert cause in told and command in told
-        assert ("PATH" in told) == (kind in ("missing", "folder", "not-executable"))
-        assert_one_line(told, kind)
-        assert seconds <= allow_s(0.5)
-
-
 @pytest.mark.slow
 def test_a_server_that_takes_long_to_start_is_waited_for(tmp_path: Path) -> None:
     """As a program that a package runner fetches first: longer than the SDK waits for two messages, 10 s each."""
@@ -59,7 +27,11 @@ def test_a_server_that_takes_long_to_start_is_waited_for(tmp_path: Path) -> None
 
 
 def test_a_configuration_that_cannot_be_used_is_told(tmp_path: Path) -> None:
+    """What a command lacks is in test_direct_client.py; that the system cannot start it is found out when it is."""
+    (tmp_path / "program").write_text("#!/no/such/interpreter\n", encoding="ascii")
+    (tmp_path / "program").chmod(0o755)
     causes = {
+        "no-interpreter": (ServerConfig("no-interpreter", command=f"{tmp_path}/program"), "cannot be started: No such"),
         "no-folder": (ServerConfig("no-folder", command=sys.executable, cwd="/no/such/folder"), "there is no folder"),
         "http": (ServerConfig("http", url="http://127.0.0.1:1/mcp"), "cannot be reached: Connection refused"),
         "sse": (
@@ -79,6 +51,7 @@ def test_a_configuration_that_cannot_be_used_is_told(tmp_path: Path) -> None:
     told = try_each(tmp_path, [config for config, _ in causes.values()], look)
     for name, (_, cause) in causes.items():
         assert cause in told[name]
+        assert_one_line(told[name], name)
 
 
 # Mode -> a part of what the user is told, and how often it was started.

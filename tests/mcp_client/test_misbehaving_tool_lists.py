@@ -137,16 +137,6 @@ def test_a_tool_that_changed_or_vanished_is_not_called_as_listed(tmp_path: Path)
     assert set(try_each(tmp_path, configs, go).values()) == {"still here"}
 
 
-def test_a_tool_that_changed_with_a_restart_is_not_called_as_listed(tmp_path: Path) -> None:
-    async def go(trial: Trial) -> str:
-        before = trial.tool("add")
-        await trial.act()
-        await assert_refused(trial, before)
-        return await trial.echo()
-
-    assert try_mode(tmp_path, "rug-pull-on-restart", go) == "still here"
-
-
 @pytest.mark.slow
 def test_tools_are_listed_again_at_most_every_two_seconds(tmp_path: Path) -> None:
     async def go(trial: Trial) -> tuple[str, float, int]:
