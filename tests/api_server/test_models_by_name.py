@@ -12,6 +12,7 @@ import ollama
 import openai
 import pytest
 
+from altered import with_number
 from api_server.conftest import Connect, ConnectOllama, StartApi
 from cli.hub import REPOSITORY, Hub, serve_hub
 from mcp_servers.serving import Served
@@ -23,10 +24,11 @@ HELLO: Any = [{"role": "user", "content": "Hello!"}]
 
 @pytest.fixture
 def served(start_api: StartApi, shipped_model: Path, tmp_path: Path) -> Served:
-    """A server of `first.gguf`, with `second.gguf` and a damaged model beside it."""
+    """A server of `first.gguf`; beside it are `second.gguf` and a damaged model, with which llama.cpp aborts."""
     for name in ("first.gguf", "second.gguf"):
         shutil.copyfile(shipped_model, tmp_path / name)
-    (tmp_path / "damaged.gguf").write_bytes(b"GGUF, but no more")
+    damaged = with_number(shipped_model.read_bytes(), "qwen3.rope.dimension_count", 63)
+    (tmp_path / "damaged.gguf").write_bytes(damaged)
     return start_api("--model", str(tmp_path / "first.gguf"))
 
 

@@ -1,8 +1,9 @@
-"""The layouts of librkllmrt.so against what compilers printed for its headers, and the refusal to guess."""
+"""The layouts of librkllmrt.so and librknnrt.so against what compilers printed for their headers; no guesses."""
 
 from __future__ import annotations
 
 import ctypes
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from rkllm_chat.backends.rkllm import abi as rkllm_abi
+from rkllm_chat.backends.rkllm import vision_encoder as rknn
 from rkllm_chat.backends.rkllm.abi import Library, find_library, read_release
 from rkllm_chat.backends.rkllm.layouts import LAYOUT_OF_RELEASE, make_structs
 from rkllm_chat.core.errors import ModelError
@@ -119,3 +121,17 @@ def test_a_library_is_found_by_its_name_or_in_the_usual_places(tmp_path: Path) -
     assert find_library("", tmp_path) == place
     assert find_library(str(place)) == find_library(str(place.parent)) == place
     assert find_library(str(tmp_path / "other.so")) is None
+
+
+RKNN_TABLE: dict[str, Any] = json.loads(Path(__file__).with_name("rknn_abi.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize(("key", "narrow"), [("structs", False), ("structs_armhf", True)])
+def test_every_struct_of_librknnrt_has_the_layout_of_the_header(key: str, narrow: bool) -> None:
+    assert {name: shape(struct) for name, struct in rknn.make_structs(narrow).items()} == RKNN_TABLE[key]
+
+
+def test_constants_of_librknnrt_are_those_of_the_header() -> None:
+    queries = ("QUERY_IN_OUT_NUM", "QUERY_INPUT_ATTR", "QUERY_OUTPUT_ATTR", "QUERY_SDK_VERSION")
+    found = {f"RKNN_{name}": getattr(rknn, name) for name in (*queries, "TENSOR_NCHW", "TENSOR_NHWC", "TENSOR_UINT8")}
+    assert {**found, "RKNN_NPU_CORE_ALL": rknn.CORE_ALL} == RKNN_TABLE["enums"]

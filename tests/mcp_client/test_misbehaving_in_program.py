@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+import random
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from cpu_time import allow_s
+from fuzzing import examples
+from processes import find_processes
 from rkllm_chat.chat.server_events import SERVER_START_WAIT_S
 from rkllm_chat.config.settings import ServerConfig
+from shell import Shell, wait_until
 from stage import OpenScreen, Screen, Script, call_text
 
 from .faults import chaos, client_environment, left_behind, read_events
@@ -132,3 +137,48 @@ def test_servers_do_not_see_the_ctrl_c_of_the_terminal(open_screen: OpenScreen, 
     events = read_events(folder, "chaos")
     assert [entry for entry in events if entry["event"] == "signal"] == []
     assert "notifications/cancelled" in str(events)
+
+
+CALL = ("call-tool", "stubborn.act")
+STUBBORN = "trap '' TERM HUP; while :; do sleep 60; done"
+"""A server that ignores the end of its input and SIGTERM."""
+
+
+def add_stubborn(shell: Shell, script: str = STUBBORN, sandbox: str = "off") -> str:
+    """Configure the server; return a word of its command line."""
+    word = f"stubborn-{shell.folder}"  # not that of a run of these tests beside this one
+    shell.add("stubborn", command="/bin/sh", args=["-c", script, word], sandbox=sandbox)
+    return word
+
+
+@pytest.mark.slow
+@pytest.mark.proc  # by the mark of its process: the guard has not been told its group
+def test_a_server_that_kills_its_client_at_once_is_stopped_too(shell: Shell) -> None:
+    word = add_stubborn(shell, f"trap '' TERM HUP; kill -KILL $PPID; echo killed >told; {STUBBORN}")
+    with shell.start(*CALL, forks=False) as process:
+        assert process.wait(30) == -9
+    wait_until((shell.folder / "told").exists)
+    wait_until(lambda: not find_processes(word))
+
+
+@pytest.mark.slow
+@pytest.mark.proc  # as above: it may be killed before the guard has been told
+@pytest.mark.parametrize("sandbox", ["off", pytest.param("on", marks=pytest.mark.sandbox)])
+def test_a_command_killed_at_any_moment_leaves_no_server(sandbox: str, shell: Shell) -> None:
+    word = add_stubborn(shell, sandbox=sandbox)
+    chance = random.Random(sandbox)
+    with shell.start(*CALL, forks=False) as process:
+        started_at = time.monotonic()
+        wait_until(lambda: bool(find_processes(word)))
+        start_s = time.monotonic() - started_at
+        process.kill()
+    wait_until(lambda: not find_processes(word))
+    there = 0
+    for _ in range(examples(20)):
+        with shell.start(*CALL, forks=False) as process:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(chance.uniform(0, 1.5 * start_s))  # a third of them once the server is there
+            there += bool(find_processes(word))
+            process.kill()
+    assert there, "no server had been started"
+    wait_until(lambda: not find_processes(word))
