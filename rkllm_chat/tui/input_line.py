@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -40,6 +41,9 @@ class Question:
         choices: Completions for a line.
         answer: Resolved with the answer, or with None if the user declines.
         shown_answer: What is printed behind the question once it is answered.
+        left_by: The key that left the question without an answer; "" if it was answered.
+        min_empty_s: An empty line does not answer sooner: its Enter may still belong to the key before.
+        asked_at: When it was asked, on the monotonic clock.
         draft: The unfinished input line, restored after the line that answers.
     """
 
@@ -50,6 +54,9 @@ class Question:
     choices: Sequence[str] = ()
     answer: asyncio.Future[str | None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
     shown_answer: str = ""
+    left_by: str = ""
+    min_empty_s: float = 0.0
+    asked_at: float = field(default_factory=time.monotonic)
     draft: Document = field(default_factory=Document)
 
 
@@ -166,6 +173,12 @@ class InputLine:
         """Answer the current question; None declines it."""
         if self.question and not self.question.answer.done():
             self.question.answer.set_result(text)
+
+    def leave(self, key: str) -> None:
+        """Decline the current question by a key that is none of its answers."""
+        if self.question and not self.question.answer.done():
+            self.question.left_by = key
+            self.answer(None)
 
     def paste(self, text: str) -> None:
         """Insert pasted text into the line; the path of a dropped picture becomes a mention that attaches it."""

@@ -43,6 +43,8 @@ _MAX_ECHOED, _MAX_ECHOED_LINES = 4000, 40
 _KEY = re.compile(r"\[(\w)\] ")
 """An answer in the line of a question, as in "Run it? [y] once [n] no"."""
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_MIN_EMPTY_S = 2.0
+"""An empty line answers no sooner why a call is declined: people press Enter behind the key n."""
 _MAX_COPY_BYTES = 74_000
 """Terminals drop longer clipboard texts (xterm, tmux)."""
 
@@ -291,7 +293,7 @@ class InteractiveFrontend(TerminalFrontend):
 
     async def ask_text(self, question: str, default: str) -> str | None:
         """Ask for a line; keys that follow it at once answer no question."""
-        answer = await self.ask_line(question, default)
+        answer = await self.ask_line(question, default, min_empty_s=_MIN_EMPTY_S)
         self.screen.keys.require_pause()
         return answer
 
@@ -312,7 +314,8 @@ class InteractiveFrontend(TerminalFrontend):
                 asked.hint = [self.live.dim(line) for line in hint]
             answer = await self.screen.line.ask(asked)
             answer = leaving if answer is None else answer
-            asked.shown_answer = next((key for key, value in keys.items() if value == answer), "")
+            key = next((key for key, value in keys.items() if value == answer), "")
+            asked.shown_answer = f"{asked.left_by} ({key})" if asked.left_by else key
         if answer == "stop":
             self._restore_queued()
         return answer
@@ -323,12 +326,15 @@ class InteractiveFrontend(TerminalFrontend):
         about = self._format("", escape_visibly(first).splitlines())
         return await self._choose({"y": "yes", "n": "no"}, "no", "no", prompt, about) == "yes"
 
-    async def ask_line(self, question: str, default: str, choices: Sequence[str] = ()) -> str | None:
+    async def ask_line(
+        self, question: str, default: str, choices: Sequence[str] = (), min_empty_s: float = 0.0
+    ) -> str | None:
         """Ask for a line; None if the user declines.
 
-        Choices with hidden characters are not offered.
+        Choices with hidden characters are not offered, and an empty line is no answer before `min_empty_s` seconds.
         """
         async with self._question((), question) as asked:
+            asked.min_empty_s = min_empty_s
             asked.choices = [choice for choice in choices if choice == escape_visibly(choice)]
             answer = await self.screen.line.ask(asked, default)
             asked.shown_answer = escape_line_visibly(answer or "")

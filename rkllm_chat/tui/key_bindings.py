@@ -233,7 +233,7 @@ class KeyHandler:
         self._last_key_at = self._answered_at = 0.0
         if line.question and line.question.keys:
             self.require_pause()  # what follows a line that is queued may belong to a text, too
-        if has_just_answered and not text:
+        if not has_visible_text(text) and (has_just_answered or self._is_early_for_none()):
             return
         if line.reads_answer:
             line.answer(text)
@@ -252,6 +252,11 @@ class KeyHandler:
             line.submit()
         else:
             self._actions.send_now()
+
+    def _is_early_for_none(self) -> bool:
+        """Whether an empty line is no answer yet, as the user may not have read that it would be one."""
+        question = self._line.question if self._line.reads_answer else None
+        return question is not None and time.monotonic() - question.asked_at < question.min_empty_s
 
     def _take_answer_word(self, text: str) -> bool:
         """Take "no" as the key n, and leave out "yes": consent is a key alone, as a text may be the next message."""
@@ -273,7 +278,7 @@ class KeyHandler:
             self._end_wait()
         self._end_pending(is_text=False)
         if self._line.question:
-            self._line.answer(None)
+            self._line.leave("Ctrl+C")
         elif self.stop:
             self.stop()
         elif self._line.buffer.text:
@@ -288,7 +293,7 @@ class KeyHandler:
     def _end_of_input(self) -> None:
         """Handle Ctrl+D on an empty line: cancel a question, or stop the work and leave."""
         if self._line.question:
-            self._line.answer(None)
+            self._line.leave("Ctrl+D")
             return
         if self.stop:
             self.stop()
@@ -299,7 +304,7 @@ class KeyHandler:
         if self._line.buffer.complete_state:
             self._line.buffer.cancel_completion()
         elif self._line.question:
-            self._line.answer(None)
+            self._line.leave("Esc")
         elif self.stop:
             self.stop()
 
@@ -315,7 +320,7 @@ class KeyHandler:
         now, pending = time.monotonic(), self._pending
         if key in ("\x1b", "\x04"):
             self._end_pending(is_text=False)
-            self._line.answer(None)
+            self._line.leave("Esc" if key == "\x1b" else "Ctrl+D")
         elif pending:
             if key == "\r":
                 self._finish_answer(pending)

@@ -19,6 +19,8 @@ OpenChat = Callable[..., Screen]
 SHIFT_TAB, CTRL_A, CTRL_K, CTRL_O = "\x1b[Z", "\x01", "\x0b", "\x0f"
 PAUSE_S = 0.7
 """Longer than the time in which a key that follows another one answers no question."""
+ENTER_SKIPS_S = 2.2
+"""Longer than the time in which Enter alone gives no reason."""
 
 
 def ask(screen: Screen, line: str) -> None:
@@ -33,7 +35,7 @@ def test_the_model_is_told_why_a_call_was_declined(open_chat: OpenChat, folder: 
     screen = open_chat(HARBOUR, *calls, size=(120, 40))
     told = "The user did not allow this call: it is Sunday"
     ask(screen, "go")
-    screen.say("n", "Why not? The model is told")
+    screen.say("n", "Why not? Type a reason")
     screen.say("it is Sunday\r", f"[MCP: Tool 'write_log' declined; the model is told: {told}]", "◆ Sorry.")
     screen.wait_for_prompt()
     screen.enter("/calls", f'write_log  text="x"  declined  -  {told}')
@@ -41,7 +43,10 @@ def test_the_model_is_told_why_a_call_was_declined(open_chat: OpenChat, folder: 
     assert told in (folder / "talk.md").read_text(encoding="utf-8")
     ask(screen, "go on")
     screen.type("n")
-    screen.wait_until(lambda: screen.lines()[-2] == "Why not? The model is told; Enter gives no reason:", "a question")
+    screen.wait_until(
+        lambda: screen.lines()[-2] == "Why not? Type a reason for the model, then Enter; Enter alone gives none:",
+        "a question",
+    )
     screen.say("\x1b", "'write_log' declined]", "◆ Again.")
 
 
@@ -73,6 +78,20 @@ def test_a_question_about_a_resource_names_its_server_and_is_not_asked_without_o
         screen.wait_for_rest(PAUSE_S)
         screen.say("y", f"[MCP: Fetched resource: {uri}]")
     screen.say("", "The model wants to run list_resources")
+
+
+@pytest.mark.usefixtures("harbour")
+def test_enter_behind_the_key_n_does_not_skip_the_reason(open_chat: OpenChat) -> None:
+    screen = open_chat(HARBOUR, call_text("write_log", text="x"), "Sorry.", call_text("write_log", text="x"), "Again.")
+    ask(screen, "go")
+    screen.say("n", "Enter alone gives none:")
+    screen.wait_for_rest(PAUSE_S)
+    screen.type("\r")  # people end an answer with Enter
+    screen.say("it is Sunday\r", "declined; the model is told:", "it is Sunday]", "◆ Sorry.")
+    ask(screen, "go on")
+    screen.say("n", "Enter alone gives none:")
+    screen.wait_for_rest(ENTER_SKIPS_S)
+    screen.say("\r", "'write_log' declined]", "◆ Again.")
 
 
 @pytest.mark.usefixtures("harbour")
@@ -124,7 +143,7 @@ def test_text_typed_at_a_question_is_shown_and_queued_and_no_answer(
     screen.wait_until(lambda: hint not in screen.lines(), "an empty line, so that the keys answer")
     screen.wait_for_end_of_line("stop:")
     screen.wait_for_rest(PAUSE_S)
-    screen.say("n", "Enter gives no reason:")
+    screen.say("n", "Enter alone gives none:")
     screen.say("Not yet.\r", "'write_log' declined", "◆ Not.", f"> {text}", "◆ Read.")
 
 
@@ -143,7 +162,7 @@ def test_a_word_of_refusal_at_a_question_refuses_and_one_of_consent_is_no_messag
     screen.type("No.")
     screen.wait_until(lambda: screen.lines()[-2] == "+ No.", "the text in the input line")
     screen.wait_for_rest(PAUSE_S)
-    screen.say("\r", "Enter gives no reason:")
+    screen.say("\r", "Enter alone gives none:")
     screen.say("Not yet.\r", "'write_log' declined", "◆ Not.")
 
 

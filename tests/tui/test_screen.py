@@ -274,7 +274,7 @@ def test_on_a_dumb_terminal_a_text_is_no_answer_and_is_sent_later(open_chat: Ope
     screen.say("and how deep is it\r", '"and how deep is it" is none of the answers: y, e, n, q, u, a.')
     screen.say("yes\r", '"yes" is none')
     screen.say("/help undo\r", "/undo [NUMBER]: remove the last turn")
-    screen.say("n\r", "Enter gives no reason:")
+    screen.say("n\r", "Enter alone gives none:")
     screen.say("/permissions\r", "After this turn: /permissions")
     screen.say("it is late\r", "◆ One.", "> y", "◆ Two.", "> and how deep is it", "◆ Three.", "default  ask")
     assert not any("completed" in line for line in screen.lines())
