@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections import deque
 from collections.abc import Callable
@@ -20,6 +21,7 @@ from .markdown.cells import break_words, cut_text
 from .status_line import format_seconds, progress_bar
 
 _SHOWN_ROWS, _MAX_SHOWN_CHARACTERS = 3, 4000
+_MAX_JOINED_CHARACTERS = 100_000
 _MAX_FOLDED = 50
 _INDENT = "  "
 
@@ -117,11 +119,9 @@ class ToolCallView:
         is_cut = is_asked and len(text) > MAX_LINE_LENGTH  # in the line about a failure
         if not (is_cut or result.status == "completed") or not text.strip():
             return ShownResult([], is_whole=False)
-        beginning = sanitize_for_terminal(text[:_MAX_SHOWN_CHARACTERS]).split("\n")
-        rows = (row for line in beginning for row in break_words(line.rstrip(), width - len(_INDENT)))
-        first = list(
-            islice(rows, _SHOWN_ROWS + 2)
-        )  # one row more takes no more room than the line that counts the rest
+        first = _break_beginning(text, width - len(_INDENT))
+        if len(first) > _SHOWN_ROWS + 1 and (joined := _join_json_lines(text)):
+            first = _break_beginning(joined, width - len(_INDENT))
         is_whole = len(first) <= _SHOWN_ROWS + 1 and len(text) <= _MAX_SHOWN_CHARACTERS
         if not is_whole:
             self._folded.append(result)
@@ -137,6 +137,24 @@ class ToolCallView:
     def _position(self, number: int) -> str:
         """Return the position of a call among several of a reply, such as `1/2`."""
         return f"{number}/{self.call_count}" if number and self.call_count > 1 else ""
+
+
+def _break_beginning(text: str, width: int) -> list[str]:
+    """Return the first rows of a text: one more than are shown with the line that counts the rest."""
+    beginning = sanitize_for_terminal(text[:_MAX_SHOWN_CHARACTERS]).split("\n")
+    rows = (row for line in beginning for row in break_words(line.rstrip(), width))
+    return list(islice(rows, _SHOWN_ROWS + 2))
+
+
+def _join_json_lines(text: str) -> str:
+    """Return indented JSON on one line, whose first rows show more than brackets; "" for another text."""
+    if not text.startswith(("{", "[")) or len(text) > _MAX_JOINED_CHARACTERS:
+        return ""
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return ""
+    return " ".join(line.strip() for line in text.split("\n"))  # a string has no line end in it
 
 
 def _stopped_result(call: _RunningCall) -> ToolResult:

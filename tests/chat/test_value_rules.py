@@ -549,7 +549,7 @@ def test_an_answer_with_nothing_of_one_of_two_results_is_asked_for_once_more() -
         assert read(take_turn(chat, "Read the note wifi, and what is on 2026-12-01?")).text == both
         assert backend_of(chat).prompts[-1][-1].text.endswith("these results, with one sentence for each.")
     chat, _ = open_office([NOTE, EVENTS, EVENTS, "There is a dentist."])
-    left_out = '[Called box__read_note title="wifi": read_note of wifi: 98.6]'
+    left_out = '[Completed box__read_note title="wifi": read_note of wifi: 98.6]'
     assert read(take_turn(chat, "Read wifi; what is on 2026-12-01?")).text == f"There is a dentist.\n\n{left_out}"
     folder, file = call_text("list_folder", path="docs"), call_text("read_note", title="a.txt")
     chat, _ = open_office([folder, file, "It says 98.6 in that file."])  # the first was for the second
@@ -711,7 +711,7 @@ def test_a_word_of_the_question_in_another_ending_tells_nothing_of_a_result() ->
     chat, toolbox = open_office([call_text("list_folder", path="docs"), words, words, words])
     toolbox.functions = {**toolbox.functions, "list_folder": answer_with("file: app.log, file: letter.txt")}
     text = read(take_turn(chat, "Show me the files in docs.")).text
-    assert text == f'{words}\n\n[Called box__list_folder path="docs": file: app.log, file: letter.txt]'
+    assert text == f'{words}\n\n[Completed box__list_folder path="docs": file: app.log, file: letter.txt]'
 
 
 def test_a_half_that_could_not_be_looked_up_is_said_to_be_none() -> None:
@@ -774,7 +774,7 @@ def test_an_answer_may_be_about_what_the_called_tools_do_not_know(reply: str, is
     replies = [call_text("find_contact", name="Portugal"), reply, "Another answer."]
     chat, _ = open_office(replies, prompt_profile="qwen2.5")
     events = take_turn(chat, "What contact have we in Portugal, and what is its capital?")
-    result = '[Called box__find_contact name="Portugal": find_contact of Portugal: 98.6]'
+    result = '[Completed box__find_contact name="Portugal": find_contact of Portugal: 98.6]'
     assert read(events).text == (reply if is_accepted else f"Another answer.\n\n{result}")
 
 

@@ -40,7 +40,7 @@ def test_text_goes_to_standard_output_and_tool_lines_to_standard_error(
 ) -> None:
     model = script("I look. " + call_text("act"), "Done.\n")
     done = program("-p", "Act!", "--model", model, *acting)
-    assert done.stdout == "I look.\n[Called chaos__act: act is done]\n\nDone.\n"
+    assert done.stdout == "I look.\n[Completed chaos__act: act is done]\n\nDone.\n"
     assert done.stderr.splitlines() == [
         "[MCP: Detected 1 tool call]",
         "[MCP: Calling tool 'act']",
@@ -130,9 +130,9 @@ def test_a_call_that_needs_approval_runs_only_when_it_is_allowed(
 @pytest.mark.parametrize(
     ("question", "line"),
     [
-        ("Act!", "[Called chaos__act: act is done]"),
-        ("実行してください。", "[chaos__act を呼び出しました: act is done]"),
-        ("请执行。", "[已调用 chaos__act：act is done]"),
+        ("Act!", "[Completed chaos__act: act is done]"),
+        ("実行してください。", "[chaos__act は完了しました: act is done]"),
+        ("请执行。", "[chaos__act 已完成：act is done]"),
     ],
 )
 def test_an_answer_behind_a_change_begins_with_what_was_called(
@@ -271,7 +271,7 @@ def test_without_a_writable_home_the_turn_still_works(
     command = [*PROGRAM, "-p", "x", "--model", script(call_text("act"), "Done."), *acting]
     homeless = {**environment, "HOME": "/proc/no/such/home"}
     done = fork_server.run(command, text=True, env=homeless, cwd=folder)
-    assert (done.returncode, done.stdout) == (0, "[Called chaos__act: act is done]\n\nDone.\n")
+    assert (done.returncode, done.stdout) == (0, "[Completed chaos__act: act is done]\n\nDone.\n")
     assert "[MCP: Tool 'act' completed]" in done.stderr
 
 
@@ -339,7 +339,7 @@ def test_a_quiet_answer_that_is_held_is_all_that_is_printed(
 ) -> None:
     model = script("I look. " + call_text("act"), "Done.\n")
     done = program("-p", "Act!", "--model", model, *acting, "--quiet", "--no-stream")
-    assert (done.stdout, done.stderr) == ("I look.\n[Called chaos__act: act is done]\n\nDone.\n", "")
+    assert (done.stdout, done.stderr) == ("I look.\n[Completed chaos__act: act is done]\n\nDone.\n", "")
 
 
 @pytest.mark.slow
@@ -351,7 +351,7 @@ def test_a_turn_that_is_too_slow_ends_with_what_it_has(
     done = program("-p", "Act!", "--model", model, *acting, option, "4", "--output-format", "json", code=7)
     error = json.loads(done.stdout)["error"]
     assert (error["type"], error["details"]["phase"]) == ("TimeoutError", "turn")
-    assert error["details"]["text"] == "[Called chaos__act: act is done]\n\nSlowly"
+    assert error["details"]["text"] == "[Completed chaos__act: act is done]\n\nSlowly"
     assert [(call["tool"], call["status"]) for call in error["details"]["calls"]] == [("act", "completed")]
     assert "--timeout" in error["details"]["hint"]
 

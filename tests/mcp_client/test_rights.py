@@ -201,7 +201,7 @@ def test_a_name_of_several_servers_cannot_be_allowed(
     ("name", "count", "said"),
     [
         ("evil__board__send", 0, "Not called, as it needs your permission: evil__board__send. Allow it with --allow "),
-        ("board__send", 1, "[Called board__send: recorded]\n\nSo."),
+        ("board__send", 1, "[Completed board__send: recorded]\n\nSo."),
     ],
 )
 def test_the_api_server_applies_the_same_rule(

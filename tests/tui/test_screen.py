@@ -253,7 +253,7 @@ def test_a_dumb_terminal_shows_lines_and_ctrl_c_stops_an_answer(open_chat: OpenC
     screen = open_chat(HARBOUR, *replies, TERM="dumb")
     screen.type("write\r")
     screen.wait_for_end_of_line("stop:")
-    report = '◆ [Called harbour__write_log text="x": 1 characters are in the log.]'  # the results are not shown here
+    report = '◆ [Completed harbour__write_log text="x": 1 characters are in the log.]'  # the results are not shown here
     screen.say("y\r", "[MCP: Tool 'write_log' completed]", report, "It is **so**.")
     screen.say("a story\r", "◆ Once upon")
     screen.say(CTRL_C, "[Stopped]")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Callable
@@ -84,6 +85,28 @@ def test_a_result_of_four_lines_is_shown_whole(open_chat: OpenChat, folder: Path
     screen = open_chat("--allow list_files", call_text("list_files", path="quay"), "Four ships.")
     lines = screen.enter("ships?", "◆ Four ships.")
     assert [line.strip() for line in lines[lines.index("> ships?") + 2 : -3]] == ["a/", "b/", "c/", "d/"]
+
+
+def test_json_of_many_short_lines_is_shown_by_its_values(open_chat: OpenChat, folder: Path) -> None:
+    """With its brackets alone it is not seen what was read or saved."""
+    notes = ["birthday is on 3 May", "likes tulips"]
+    graph = [{"name": "Greta", "entityType": "person", "observations": notes}]
+    (folder / "graph.json").write_text(json.dumps(graph, indent=2), encoding="utf-8")
+    (folder / "no.json").write_text("[\n" + "1\n" * 6 + "]", encoding="utf-8")
+    replies = [step for name in ("graph", "no") for step in (call_text("read_file", path=f"{name}.json"), f"{name}.")]
+    screen = open_chat("--allow read_file", *replies, size=(80, 24))
+    lines = screen.enter("graph?", "◆ graph.")
+    assert lines[lines.index("> graph?") + 2 : -3] == [
+        '  [ { "name": "Greta", "entityType": "person", "observations": [ "birthday is on',
+        '  3 May", "likes tulips" ] } ]',
+    ]
+    lines = screen.enter("no?", "◆ no.")
+    assert lines[lines.index("> no?") + 2 : -3] == [
+        "  [",
+        "  1",
+        "  1",
+        "  … 8 lines, 15 characters in total; Ctrl+O shows them",
+    ]
 
 
 @pytest.mark.usefixtures("harbour")
