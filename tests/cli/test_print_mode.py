@@ -194,7 +194,7 @@ def test_a_turn_has_an_answer_when_its_rounds_are_used_up(
 def test_a_turn_without_a_result_and_an_answer_fails(program: Run, script: Script, acting: tuple[str, ...]) -> None:
     model = script(*[call_text("sail")] * 4)
     done = program("-p", "x", "--model", model, *acting, code=1)
-    assert done.stdout == call_text("sail") + "\n" and "no valid tool call and no answer" in done.stderr
+    assert done.stdout == call_text("sail") + "\n" and "neither an answer nor a valid tool call" in done.stderr
 
 
 HMM = "<think>\n" + "Hm, let me think about it.\n" * 30
