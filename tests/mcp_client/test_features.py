@@ -1,4 +1,7 @@
-"""Servers in memory, and resources for the model; prompts and questions are in tests/real/test_transports.py."""
+"""Servers in memory: resources with their annotations and subscriptions, and what a server is told of its client.
+
+Prompts and questions are in tests/real/test_transports.py; a subscription of the older protocol is in tests/tui.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,21 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Annotated, TypeVar
 
 import pytest
-from mcp.server.mcpserver import Elicit, MCPServer, Resolve
+from mcp.server.mcpserver import Context, Elicit, MCPServer, Resolve
+from mcp_types import Annotations, Icon
 from pydantic import BaseModel
 
 from rkllm_chat.config.servers import Trust
 from rkllm_chat.core.errors import ChatError, ServerNotFoundError, ToolNotFoundError
 from rkllm_chat.core.messages import ToolResult
+from rkllm_chat.mcp_client.handlers import ChangeKind, ClientHandlers, SampleHandler, ServerChange
 from rkllm_chat.mcp_client.toolbox import Toolbox
+
+from .faults import Trial, try_mode
 
 T = TypeVar("T")
 
@@ -53,8 +61,19 @@ def make_harbour() -> MCPServer:
 
 
 def with_harbour(then: Callable[[Toolbox], Awaitable[T]], trust: Trust = "ask") -> T:
+    return use(make_harbour(), then, trust=trust)
+
+
+def use(
+    server: MCPServer,
+    then: Callable[[Toolbox], Awaitable[T]],
+    handlers: ClientHandlers | None = None,
+    trust: Trust = "ask",
+) -> T:
+    """Do `then` with a server in memory, named harbour."""
+
     async def go() -> T:
-        async with Toolbox.from_servers({"harbour": make_harbour()}, trust=trust) as toolbox:
+        async with Toolbox.from_servers({"harbour": server}, handlers, trust=trust) as toolbox:
             return await then(toolbox)
 
     return asyncio.run(go())
@@ -136,8 +155,95 @@ def test_a_tool_for_the_pages_of_a_server_is_no_tool_of_the_model() -> None:
     }.items():
         server.add_tool(lambda: "done", name=name, meta={"ui": pages})
 
-    async def go() -> tuple[list[str], dict[str, str]]:
-        async with Toolbox.from_servers({"map": server}) as toolbox:
-            return [tool.name for tool in toolbox.tools], dict(toolbox.connections["map"].advertised.hidden)
+    async def look(toolbox: Toolbox) -> tuple[list[str], dict[str, str]]:
+        return [tool.name for tool in toolbox.tools], dict(toolbox.connections["harbour"].advertised.hidden)
 
-    assert asyncio.run(go()) == (["open", "ask", "odd"], {"move": "app"})
+    assert use(server, look) == (["open", "ask", "odd"], {"move": "app"})
+
+
+def test_resources_for_the_model_are_listed_the_most_important_first_and_icons_change_nothing() -> None:
+    """Annotations of MCP 2025-11-25."""
+    icons = [Icon(src="https://harbour.example/icon.png", mime_type="image/png")]
+    server = MCPServer("harbour", icons=icons)
+    server.add_tool(lambda: "moored", "moor", "Moors a boat.", icons=icons)
+    rows: list[tuple[str, Annotations | None]] = [
+        ("plain", None),
+        ("important", Annotations(priority=0.9)),
+        ("trivial", Annotations(priority=0.1)),
+        ("for-people", Annotations(audience=["user"], priority=1.0)),
+        ("for-models", Annotations(audience=["assistant"])),
+        ("for-both", Annotations(audience=["user", "assistant"])),
+    ]
+    for name, given in rows:
+        server.resource(f"harbour://{name}", name=name, annotations=given, icons=icons)(lambda: "text")
+
+    async def look(toolbox: Toolbox) -> tuple[list[str], str]:
+        text = (await call(toolbox, "list_resources")).text
+        moor = next(tool for tool in toolbox.tools if tool.name == "moor")
+        return [line.partition(": ")[0] for line in text.splitlines()], f"{moor}{text}"
+
+    uris, seen = use(server, look)
+    names = ["important", "plain", "for-models", "for-both", "trivial"]
+    assert uris == [f"harbour://{name}" for name in names]
+    assert "icon" not in seen
+
+
+async def decline(_server: str, _params: object) -> None:
+    return None
+
+
+@pytest.mark.parametrize(("sample", "announced"), [(decline, "sampling with tools"), (None, "no sampling")])
+def test_sampling_is_announced_with_tools_if_there_is_a_handler(sample: SampleHandler | None, announced: str) -> None:
+    server = MCPServer("harbour")
+
+    @server.tool()
+    def read_capabilities(context: Context) -> str:
+        """Says whether the client samples."""
+        sampling = context.client_capabilities and context.client_capabilities.sampling
+        if not sampling:
+            return "no sampling"
+        return "sampling with tools" if sampling.tools is not None else "sampling"
+
+    result = use(server, lambda toolbox: call(toolbox, "read_capabilities"), ClientHandlers(sample=sample))
+    assert result.text == announced
+
+
+LOG, BERTH = "harbour://log", "harbour://berth/7"
+
+
+def test_changes_of_a_resource_arrive_until_the_subscription_ends() -> None:
+    server = make_harbour()
+
+    @server.tool()
+    async def touch(uri: str, context: Context) -> None:
+        """Changes a resource."""
+        await context.notify_resource_updated(uri)
+
+    heard: asyncio.Queue[str] = asyncio.Queue()
+
+    def listen(change: ServerChange) -> None:
+        if change.kind is ChangeKind.RESOURCE_CONTENT:
+            heard.put_nowait(change.uri)
+
+    async def follow(toolbox: Toolbox) -> list[str]:
+        await toolbox.subscribe("harbour", LOG)
+        await call(toolbox, "touch", uri=LOG)
+        first = await asyncio.wait_for(heard.get(), 5)
+        await toolbox.unsubscribe("harbour", LOG)
+        await toolbox.subscribe("harbour", BERTH)
+        assert toolbox.subscriptions == [("harbour", BERTH)]
+        await call(toolbox, "touch", uri=LOG)
+        await call(toolbox, "touch", uri=BERTH)
+        return [first, await asyncio.wait_for(heard.get(), 5)]
+
+    assert use(server, follow, ClientHandlers(on_change=listen)) == [LOG, BERTH]
+
+
+def test_a_server_that_refuses_a_subscription_after_a_restart_is_used_without_it(tmp_path: Path) -> None:
+    async def go(trial: Trial) -> tuple[str, list[tuple[str, str]]]:
+        await trial.toolbox.subscribe("chaos", LOG)
+        assert trial.toolbox.subscriptions == [("chaos", LOG)]
+        assert (await trial.act()).status == "failed", "it ends in its first call"
+        return await trial.echo(), trial.toolbox.subscriptions
+
+    assert try_mode(tmp_path, "refuse-resubscribe", go) == ("still here", [])
