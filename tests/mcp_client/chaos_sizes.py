@@ -77,15 +77,18 @@ def flood_progress(server: Server, message: Message) -> None:
     call_tool(server, message)
 
 
-@mode("call", "progress-forever")
+@mode("call", "progress-forever", "progress-ten-times")
 def report_for_ever(server: Server, message: Message) -> None:
     token = message["params"].get("_meta", {}).get("progressToken", 0)
 
-    def report() -> None:
-        server.send(notice("notifications/progress", progressToken=token, progress=1))
-        server.later(report)
+    def report(number: int) -> None:
+        if number > 10 and server.mode.name == "progress-ten-times":
+            call_tool(server, message)
+            return
+        server.send(notice("notifications/progress", progressToken=token, progress=number))
+        server.later(lambda: report(number + 1))
 
-    report()
+    report(1)
 
 
 def flood(server: Server, message: Message) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,10 @@ from cpu_time import allow_s
 from rkllm_chat.config.settings import ServerConfig
 from rkllm_chat.core.errors import AuthError, ChatError, ConnectError, ProtocolError, TimeLimitError
 from rkllm_chat.mcp_client.direct.client import DirectClient
-from rkllm_chat.mcp_client.direct.open_server import open_server
+from rkllm_chat.mcp_client.direct.open_server import OpenServer, open_as_chat, open_server
+from shell import Shell
 
-from .chaos_http import TRICKLES, open_site
+from .chaos_http import open_site
 from .faults import chaos, count_descriptors, left_behind, read_events
 
 Outcome = str | tuple[type[ChatError], str]
@@ -63,7 +65,7 @@ SITES: dict[str, Outcome] = {
     "call-open-event": (TimeLimitError, "within 0.5 s"),
     "start-no-http": (ConnectError, "cannot be reached: 220 mail.example"),
     "call-cut": (ConnectError, "closed the connection"),
-    **{f"call-trickle-{name}": (TimeLimitError, "within 0.5 s") for name in TRICKLES},
+    **{f"call-trickle-{name}": (TimeLimitError, "within 0.5 s") for name in ("continue", "chunks", "comments")},
     "call-cut-chunk": (ConnectError, "before the response was complete"),
     "call-short": (ConnectError, "before the response was complete"),
     "call-no-event": (ConnectError, "closed the connection"),
@@ -193,6 +195,35 @@ def test_progress_extends_a_call_over_a_connection_that_the_site_closes_after_it
     with open_site("call-question") as site, open_server(ServerConfig("site", url=site.url)) as opened:
         site.delay_s = 0.4
         assert opened.call_tool("act", {}, limit_s=1)["content"] == [{"type": "text", "text": "act is done"}]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("open_it", [open_server, open_as_chat])
+def test_progress_extends_a_call_only_to_its_longest_time(
+    open_it: Callable[[ServerConfig], OpenServer], tmp_path: Path
+) -> None:
+    """Also through the client of the chat, which commands use where the small one is not enough."""
+    with open_it(chaos(tmp_path, "progress-ten-times")) as opened:
+        assert opened.call_tool("act", {}, limit_s=0.5)["content"] == [{"type": "text", "text": "act is done"}]
+        assert opened.client.phase_seconds["call"] > 1
+    with open_it(chaos(tmp_path, "progress-forever", delay_s=0.01)) as opened:
+        opened.list_tools()
+        with pytest.raises(TimeLimitError, match=r"did not answer (the call )?within 0\.05 s"):
+            opened.call_tool("act", {}, limit_s=0.05)
+        assert opened.client.phase_seconds["call"] >= 20 * 0.05
+
+
+@pytest.mark.slow
+def test_a_tool_may_have_a_limit_of_its_own(shell: Shell) -> None:
+    shell.add_chaos("hang-call", timeout_s=60.0)
+    shell.servers["chaos"]["tool_timeouts"] = {"act": 0.3}
+    shell.add("chaos", **shell.servers["chaos"])
+    error = shell.error("call-tool", "chaos.act", "--no-check")
+    assert (error["type"], error["details"]["limit_s"]) == ("TimeoutError", 0.3)
+    assert shell.error("call-tool", "chaos.act", "--no-check", "--timeout", "0.5")["details"]["limit_s"] == 0.5
+    shell.servers["chaos"]["tool_timeouts"] = {"act": "soon"}
+    shell.add("chaos", **shell.servers["chaos"])
+    assert "must be a table of numbers" in shell.error("call-tool", "chaos.act")["message"]
 
 
 @pytest.mark.slow
