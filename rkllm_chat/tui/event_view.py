@@ -185,10 +185,9 @@ class EventView:
         lines += [self.dim(spin(line)) for line in self.calls.describe_running(self._width)]
         if (has_result_alone or not lines) and not self._screen.line.question and (waiting := self._wait_lines()):
             lines += map(self.dim, [spin(waiting[0]), *waiting[1:]])
-        return [
-            *lines,
-            *(self.dim(self._words("live.queued", text=sanitize_line(text))) for text in self._screen.line.queued),
-        ]
+        *queued, last = [sanitize_line(text) for text in self._screen.line.queued] or [""]
+        lines += [self.dim(self._words("live.queued", text=text)) for text in queued]
+        return [*lines, self.dim(self._words("live.queued_last", text=last))] if last else lines
 
     def print_notice(self, text: str, level: NoticeLevel = "info") -> None:
         """Print a line of the program, wrapped, in the style of its level."""

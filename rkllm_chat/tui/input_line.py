@@ -211,6 +211,11 @@ class InputLine:
         self._is_reading = False
         self._line_ready.set()
 
+    def take_back(self) -> None:
+        """Move the newest queued line back into the input line."""
+        if self._lines:
+            self.insert_draft(self._lines.pop())
+
     def insert_draft(self, text: str) -> None:
         """Insert text into the input line, before what it contains."""
         old = self._draft.text

@@ -122,6 +122,8 @@ class KeyHandler:
 
         bind(["enter"], ~is_searching & ~wants_key, lambda _: self._enter())
         bind(["tab"], is_busy & ~is_empty & ~wants_key, lambda _: self._enter())
+        has_queued = Condition(lambda: bool(line.queued))
+        bind(["up"], has_queued & is_empty & ~asks & ~is_searching, lambda _: line.take_back(), eager=True)
         bind(["?"], is_empty & ~is_busy & ~asks, lambda _: actions.show_keys())
         for keys in (["c-j"], ["escape", "enter"]):
             bind(keys, ~wants_key, lambda event: event.current_buffer.insert_text("\n"))

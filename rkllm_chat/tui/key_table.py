@@ -38,7 +38,7 @@ KEYS = (
     Key("Alt+Enter", "newline", "newline", "cancel", "leave", (("escape", "enter"),)),
     Key("\\ Enter", "newline", "newline", "newline", "find"),
     Key("Tab", "complete", "queue", "", "", (("tab",),)),
-    Key("Up, Down", "recall", "recall", "", "move"),
+    Key("Up, Down", "recall", "recall_queued", "", "move", (("up",),)),
     Key("Ctrl+R", "search", "search", "", "rename"),
     Key("Ctrl+X Ctrl+E", "editor", "editor", "", "", (("c-x", "c-e"),)),
     Key("Ctrl+O", "unfold", "unfold", "unfold", "", (("c-o",),)),

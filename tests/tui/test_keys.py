@@ -70,8 +70,9 @@ STATES = {
 
 def spell(key: Key) -> list[str]:
     """Return what a terminal sends for the keys of a row."""
-    bound = ["".join(NAMED.get(name) or chr(ord(name[2:]) & 31) for name in names) for names in key.bound]
-    return bound or TYPED[key.shown]
+    if key.shown in TYPED:
+        return TYPED[key.shown]
+    return ["".join(NAMED.get(name) or chr(ord(name[2:]) & 31) for name in names) for names in key.bound]
 
 
 class Chat:
@@ -179,6 +180,21 @@ def check_recall(chat: Chat, keys: str) -> None:
         chat.screen.wait_until(lambda: chat.input_line() == empty, "the empty line")
 
 
+def check_recall_queued(chat: Chat, keys: str) -> None:
+    """Up takes the message back that waits, and has the last line where none does."""
+    if keys == "\x1b[A":
+        chat.press("first\r", "next: first")
+        chat.press("later\r", "next: later  (Up takes it back)")
+        chat.press(keys, "+ later", "next: first  (Up takes it back)")
+        assert not chat.is_in("next: later")
+        chat.screen.type("\x15")
+        chat.press(keys, "+ first")
+        assert not chat.is_in("next: ")
+        chat.screen.type("\x15")
+        chat.screen.wait_until(lambda: chat.input_line() == "+", "an empty line")
+    check_recall(chat, keys)
+
+
 def check_gone(mark: str) -> Callable[[Chat, str], None]:
     def check(chat: Chat, keys: str) -> None:
         assert chat.is_in(mark)
@@ -268,6 +284,7 @@ CHECKS: dict[str, Callable[[Chat, str], None]] = {
     "newline": lambda chat, keys: chat.press(f"a{keys}b", "  b"),
     "complete": check_complete,
     "recall": check_recall,
+    "recall_queued": check_recall_queued,
     "search": lambda chat, keys: chat.press(f"{keys}year", "I-search backward: year"),
     "editor": lambda chat, keys: chat.press(f"some{keys}", "some edited"),
     "unfold": check_unfold,

@@ -62,6 +62,20 @@ FOUND = [
     ("zh", "换一个模型", "怎样切换到别的模型？"),
     ("zh", "镜像", "下载很慢或被屏蔽，有镜像吗？"),
 ]
+FOUND += [
+    ("en", "how do I take back a queued message", "How do I take back or cancel a queued message?"),
+    ("en", "cancel what I typed while it was working", "How do I take back or cancel a queued message?"),
+    ("en", "how do I refuse a call with a reason", "How do I refuse a call, and say why?"),
+    ("ja", "キューのメッセージを戻したい", "送信待ちのメッセージを取り消すには"),
+    ("ja", "実行中に書いたメッセージを取り消したい", "送信待ちのメッセージを取り消すには"),
+    ("ja", "ツールを断る理由を伝えたい", "呼び出しを断り、理由を伝えるには"),
+    ("zh", "怎么撤回排队的消息", "怎样撤回或取消排队的消息？"),
+    ("zh", "取消它工作时我输入的内容", "怎样撤回或取消排队的消息？"),
+    ("zh", "拒绝工具并告诉它原因", "怎样拒绝调用并说明原因？"),
+    ("en", "forget what I told you", "How do I start over, or clear the screen?"),
+    ("en", "turn off a server for now", "How do I add or remove an MCP server?"),
+    ("ja", "途中でやめたい", "返答を止めるには"),
+]
 ASKED = [  # in words that stand in no title
     ("en", "how do i get out of this", "How do I quit or exit the program?"),
     ("en", "nothing happens when I press enter", "Nothing happens. What is it doing?"),
