@@ -142,7 +142,7 @@ class StatusSource:
         if connections:
             up = sum(connection.lifecycle.is_open for connection in connections)
             parts["servers"] = words("status.servers", up=up, all=len(connections))
-            parts["tools"] = words("status.tools", count=len(app.toolbox.tools))
+            parts["tools"] = words("status.tools", count=sum(bool(tool.server) for tool in app.toolbox.tools))
         if cost:
             room = width - cell_len(mode) - len(SEPARATOR)
             line = format_cost(cost, words, room)

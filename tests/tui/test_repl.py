@@ -223,7 +223,7 @@ def test_a_server_that_connects_after_the_first_prompt_is_counted(open_chat: Ope
     screen.enter("/call write_log text=x", "Still starting: late.")
     (folder / "wait").unlink()
     screen.wait_for("[MCP: Server 'late' is connected]")
-    screen.wait_for("1/1 server · 7 tools")
+    screen.wait_for("1/1 server · 5 tools")
 
 
 @pytest.mark.slow

@@ -484,7 +484,8 @@ def test_tools_are_listed_with_their_cost_and_switched_on_and_off(open_chat: Ope
         return [row[0] for row in rows if row[0].isdecimal() and row[1] == "x"][-7:]
 
     screen = open_chat(HARBOUR, "Nothing.", size=(90, 11))
-    screen.enter("/tools list", "7 of 7 tools are on: 84 tokens in every prompt")
+    screen.enter("/tools list", "7 of 7 tools are on: 84 tokens in every prompt. 2 of them are the chat's own.")
+    assert " · 1/1 server · 5 tools" in screen.lines()[-1], "as many as /mcp and mcp list count"
     assert on(screen) == list("1234567")
     clear(screen)
     lines = screen.enter("/tools off 2-3,wait", "4 of 7 tools are on")

@@ -76,7 +76,9 @@ async def show_tools(app: App, argument: str, emit: Emit) -> None:
 
 def _sum_up(app: App, tools: Mapping[str, Tool], signature_tokens: Mapping[str, int]) -> Notice:
     on = [name for name, tool in tools.items() if tool.full_name not in app.toolbox.disabled]
-    return Notice(summarize_cost(app, len(on), len(tools), sum(signature_tokens[name] for name in on)))
+    cost = summarize_cost(app, len(on), len(tools), sum(signature_tokens[name] for name in on))
+    own = sum(not tool.server for tool in tools.values())  # lists of servers do not count them
+    return Notice(" ".join([cost, *([app.words("tools.own", count=own)] if own else [])]))
 
 
 async def _switch_tools(
