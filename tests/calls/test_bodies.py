@@ -36,12 +36,17 @@ UNREADABLE = {
     "tags of nobody": "get_weather\n<city>Oslo</city>",
     "words for braces": "get_weather:\nBEGIN_ARG:\nOslo\nEND_ARG",
 }
-OPEN = [
-    (row.name, opener, (*wrapper.closers, "")[0])
+OPEN = {
+    (tuple(body.__qualname__ for body in wrapper.bodies), bool(wrapper.closers)): (
+        row.name,
+        opener,
+        (*wrapper.closers, "")[0],
+    )
     for row in FORMATS.values()
     for opener, wrapper in row.openers.items()
     if wrapper.is_open and "```" not in opener
-]
+}.values()
+"""Marks of each kind: by what they hold, and with or without an end."""
 _GROUPS = {row.layout.opener for row in FORMATS.values() if row.layout.before and not row.is_prose}
 GROUPS = sorted(_GROUPS - {"", "[", "```tool_code"})
 

@@ -1,4 +1,4 @@
-"""One token of a call is damaged: in every format and at every place the right call runs, or none."""
+"""One token of a call is damaged: in each kind of format and at every place the right call runs, or none."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from calls.replies import KINDS
 from rkllm_chat.calls.arguments import validate_arguments
 from rkllm_chat.calls.formats import FORMATS
 from rkllm_chat.calls.model_families import make_scanner
@@ -60,7 +61,7 @@ def run_calls(format_name: str, reply: str, is_complete: bool) -> list[tuple[str
     return run
 
 
-@pytest.mark.parametrize("format_name", FORMATS)
+@pytest.mark.parametrize("format_name", KINDS)
 def test_a_call_with_one_damaged_token_runs_as_it_was_meant_or_not_at_all(format_name: str) -> None:
     for call in CALLS:
         whole = FORMATS[format_name].render_call(*call)

@@ -8,9 +8,9 @@ from bench.calls import scan
 from cpu_time import limit_cpu
 from rkllm_chat.calls.formats import select_formats
 
-SIZE = 125_000
+SIZE = 60_000
 MOST_CPU_S = 1.25
-"""It takes below a quarter of a second; work that looks back over the reply takes minutes."""
+"""It takes below an eighth of a second; work that looks back over the reply takes half a minute."""
 OPENERS = {
     (wrapper.bodies[0].__qualname__, "" if wrapper.is_open else opener): opener
     for call_format in select_formats()
