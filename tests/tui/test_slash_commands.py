@@ -10,7 +10,6 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -224,19 +223,6 @@ def test_a_rule_for_many_tools_is_set_only_by_a_typed_word(fresh: Screen) -> Non
     fresh.enter("/permissions deny write_log", "denied   write_log")
     fresh.enter("/call write_log text=x", 'The rule deny = "write_log" refuses harbour__write_log.')
     fresh.enter("/permissions forget write_log")
-
-
-def test_a_command_in_pasted_text_is_text(fresh: Screen) -> None:
-    fresh.say(f"{PASTE}one\r/exit\rtwo{PASTED}", "  two")
-    assert fresh.lines()[:3] == ["> one", "  /exit", "  two"]
-    fresh.say("\r", SENT)
-
-
-def test_sequences_in_pasted_text_are_shown_and_do_nothing(fresh: Screen) -> None:
-    before = len(fresh.bytes)
-    fresh.say(f"{PASTE}a\x1b]0;owned\x07b\x1b[2Jc{PASTED}\r", SENT)
-    assert "> a\\x1b]0;owned\\x07b\\x1b[2Jc" in fresh.lines()
-    assert b"\x1b]0;owned" not in fresh.bytes[before:] and b"\x1b[2J" not in fresh.bytes[before:]
 
 
 @pytest.mark.slow
@@ -521,18 +507,6 @@ def test_a_long_result_of_a_manual_call_is_shortened_where_a_key_shows_it(termin
     screen.say("\x0f", "2026, day 365: calm")
 
 
-@pytest.mark.model
-def test_what_the_doctor_says_is_broken_between_words_only(open_chat: OpenChat, program: Callable[..., Any]) -> None:
-    screen = open_chat("--no-servers", size=(80, 60))
-    lines = screen.enter("/doctor", "rkllm-chat itself")
-    words = " ".join(lines[lines.index("> /doctor") + 1 : -2]).split()
-    told = program("doctor", code=None).stdout.split()
-    plain = [word for word in told if not any(letter.isdigit() for letter in word)]
-    assert [word for word in words if word in plain] == [word for word in plain if word in words]
-    assert {word for word in plain if len(word) < 55} <= {*words}, "no word is broken"
-    assert len(lines) < 50
-
-
 @pytest.mark.usefixtures("harbour")
 def test_a_result_that_is_too_long_for_the_model_is_shown_whole(open_chat: OpenChat) -> None:
     calls = (call_text("read_year", year=2026), call_text("more", handle="r1", search="storm"))
@@ -666,11 +640,6 @@ def test_a_message_that_was_not_sent_is_in_the_line_again(fresh: Screen) -> None
         fresh.wait_for_rest(0.3)  # the row may be that of the message as it was typed
         fresh.type("\x03")
         clear(fresh)
-
-
-def test_a_pasted_tab_is_shown_as_blanks(fresh: Screen) -> None:
-    fresh.say(f"{PASTE}a\tb{PASTED}", "> a   b")
-    fresh.type("\x03")
 
 
 @pytest.mark.slow
