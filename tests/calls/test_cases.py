@@ -8,8 +8,8 @@ from itertools import pairwise
 
 import pytest
 
-from calls import CASES
 from calls.case import TOOLS, Case, comparable
+from calls.cases import CASES
 from calls.replies import REPLIES
 from rkllm_chat.calls.formats import FORMATS, select_formats
 from rkllm_chat.calls.scanner import Scanner
