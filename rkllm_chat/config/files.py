@@ -7,6 +7,7 @@ files completely for the chat.
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable, Iterable, Mapping
 
 from ..core.errors import ConfigError, ServerNotFoundError
@@ -158,11 +159,28 @@ def find_config_files(named: str = "", environment: Mapping[str, str] = os.envir
     if single_file := find_single_file(named, environment):
         return [(single_file, Origin.COMMAND_LINE)]
     paths = list_config_paths(environment)
-    found = [(path, find_origin(path, environment)) for path in paths if os.path.isfile(path)]
-    home_file = paths[0]  # in the home folder, it is the folder's too
+    home_file, own_file, *_ = paths  # in the home folder, the first one is the folder's too
+    found = [
+        (path, find_origin(path, environment))
+        for path in paths
+        if os.path.isfile(path) or (path == own_file and _hides_content(path))
+    ]
     if os.path.isfile(home_file) and os.path.isfile(_SHARED_FILE) and os.path.samefile(_SHARED_FILE, home_file):
         found = [(path, origin) for path, origin in found if path != _SHARED_FILE]
     return found
+
+
+def _hides_content(path: str) -> bool:
+    """Return whether something that cannot be read has the name of a file, whose reader is to say so.
+
+    What it forbids would be allowed if it were passed over: a link to nothing, or a folder that may not be searched.
+    """
+    try:
+        return stat.S_ISDIR(os.stat(path).st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return os.path.islink(path)
+    except OSError:
+        return True
 
 
 def find_single_file(named: str, environment: Mapping[str, str]) -> str:
@@ -227,7 +245,9 @@ def read_text(path: str, opener: Callable[[str, int], int] = _open_without_waiti
         check_size(data, path)
         return data.decode(encoding)
     except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}.", "Check the path.", path=path) from None
+        leads_nowhere = isinstance(error, FileNotFoundError) and os.path.islink(path)
+        reason = "it is a link to nothing" if leads_nowhere else error.strerror
+        raise ConfigError(f"{path}: {reason}.", "Check the path.", path=path) from None
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: not UTF-8 (byte {error.start}).", "Save it as UTF-8.", path=path) from None
 

@@ -49,6 +49,28 @@ def test_a_file_that_could_not_be_edited_rightly_stays_as_it_is(
     assert (folder / name).read_text(encoding="utf-8") == text
 
 
+def test_an_own_file_that_cannot_be_read_is_no_file_without_rules(
+    environment: dict[str, str], program: Run, script: Callable[..., str]
+) -> None:
+    """What it forbids would be allowed: a link of a version-controlled home that leads to nothing, or a folder."""
+    own, model = Path(environment["HOME"]) / ".config/rkllm-chat/config.toml", script("Hello.")
+    own.parent.mkdir(parents=True)
+    own.symlink_to("../../dotfiles/config.toml")
+    for reason in ("it is a link to nothing", "Too many levels of symbolic links", "Is a directory"):
+        if reason.startswith("Too"):
+            own.unlink()
+            own.symlink_to(own.name)
+        elif reason.startswith("Is"):
+            own.unlink()
+            own.mkdir()
+        told = f"{own}: {reason}."
+        assert told in program("-p", "x", "--model", model, code=3).stderr
+        assert json.loads(program("list-servers", code=1).stdout)["error"]["message"] == told
+    assert told in program("doctor", "--model", model, code=1).stdout
+    own.rmdir()
+    assert program("-p", "x", "--model", model).stdout == "Hello.\n"
+
+
 def test_the_chat_saves_no_setting_in_a_file_for_other_programs(
     folder: Path, open_screen: Callable[..., Screen], script: Callable[..., str]
 ) -> None:

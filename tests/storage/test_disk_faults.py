@@ -16,6 +16,7 @@ import pytest
 
 import fork_server
 from mcp_client.faults import chaos
+from rkllm_chat.backends.shared.model_files import find_shipped_model
 from rkllm_chat.core.errors import ConfigError, UsageError
 from rkllm_chat.core.numbered_files import write_numbered_file
 from rkllm_chat.storage.export import write_new_file
@@ -102,6 +103,37 @@ def test_a_conversation_on_a_read_only_disk_is_refused_for_that_reason(
     command = [*mounts, *PROGRAM, *LOGGED, "--continue"]
     done = subprocess.run(command, env=environment, cwd=acting, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 3 and "Read-only file system" in done.stderr and "ink" not in done.stderr
+
+
+@pytest.mark.sandbox
+@pytest.mark.parametrize(
+    ("mount", "problem"),
+    [
+        (["--size", "4096", "--tmpfs"], "less than 1.0 MB is free"),
+        (["--ro-bind", "{}"], "the file system is read-only"),
+        (["--dev-bind", "{}"], ""),
+    ],
+    ids=["full", "read-only", "as it should be"],
+)
+def test_a_state_folder_that_cannot_be_written_is_named_by_doctor_and_costs_no_answer(
+    mount: list[str], problem: str, acting: Path, state: Path, environment: dict[str, str]
+) -> None:
+    state.mkdir(parents=True)
+    mounts = ["bwrap", "--dev-bind", "/", "/", *(word.format(state) for word in mount), str(state)]
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [*mounts, "sh", "-c", f'head -c 9000 /dev/zero >{state}/fill; exec "$@"', "-", *PROGRAM, *arguments]
+        return subprocess.run(
+            command, env=environment, cwd=acting, capture_output=True, text=True, timeout=60, check=False
+        )
+
+    found = run("doctor", "--model", str(find_shipped_model()))
+    warned = [line.split(maxsplit=2)[2] for line in found.stdout.splitlines() if line.startswith("warn  state")]
+    assert warned == ([f"{state}: {problem}"] if problem else [])
+    assert "rial" not in found.stderr and "Errno" not in found.stderr
+    if problem:
+        assert "The decision cannot be saved" in run("mcp", "trust", "chaos", "--yes").stderr
+        assert run("-p", "Go!", "--allow", "act").stdout.endswith("Done.\n")
 
 
 def make_link(place: Path, tmp_path: Path) -> None:

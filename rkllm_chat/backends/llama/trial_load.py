@@ -145,7 +145,7 @@ def _write_record(record: Path, trial: Trial) -> None:
             stale.unlink()
         replace_file(record, json.dumps(asdict(trial)).encode(), is_durable=False)
     except OSError as error:  # it is tried again next time
-        log.warning("the trial: %s", error)
+        log.info("the trial of a model is not recorded: %s", error)
 
 
 def _check_headers(path: Path, projector: Path | None) -> list[str]:

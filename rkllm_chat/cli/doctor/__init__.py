@@ -14,9 +14,8 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from pathlib import Path
 
-from ...config.files import list_config_paths
+from ...config.files import find_config_files
 from ...config.loader import load_settings, state_folder
 from ...config.named_settings import replace_setting
 from ...config.secrets import add_settings_secrets
@@ -41,6 +40,7 @@ _STATES: tuple[CheckState, ...] = ("ok", "warn", "wrong")  # from the best to th
 
 CHECKS: dict[str, Check] = {
     "configuration": model.check_configuration,
+    "state": machine.check_state_folder,
     "user": machine.check_user,
     "platform": machine.check_platform,
     "kernel": machine.check_kernel,
@@ -180,9 +180,7 @@ def _report_progress(line: str) -> None:
 
 def _find_files(config_option: str, environment: Mapping[str, str]) -> tuple[str, ...]:
     """Return the configuration files in use: the named one, or those of the search path that exist."""
-    if only_file := config_option or environment.get("RKLLM_CHAT_CONFIG", ""):
-        return (only_file,)
-    return tuple(path for path in list_config_paths(environment) if Path(path).is_file())
+    return tuple(path for path, _ in find_config_files(config_option, environment))
 
 
 def _show(lines: Sequence[Finding]) -> str:

@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from ...config.loader import state_folder
 from ...core.hardware import read_memory
 from .board import Board, Check, Finding, format_size, ok, run_check, warn, wrong
 
@@ -34,6 +35,7 @@ CONTAINER_ADVICE = (
 )
 _MIN_FREQUENCY_SHARE = 0.95  # of the highest frequency: rknn-llm's fix_freq scripts leave the last step out
 _HOT_CELSIUS = 85
+_MIN_FREE_BYTES = 1_000_000
 
 DDR_PATH = "sys/class/devfreq/dmc"
 _CPU_POLICIES = "sys/devices/system/cpu/cpufreq/policy*"
@@ -80,6 +82,27 @@ def check_platform(board: Board) -> Iterator[Finding]:
     else:
         value = f"{read_architecture(board)}, no Rockchip NPU: models run on llama.cpp"
         yield ok(value)
+
+
+def check_state_folder(board: Board) -> Iterator[Finding]:
+    """Warn if nothing can be stored: the program goes on without, and says so only where it would store something."""
+    if not board.is_this_machine:
+        return
+    folder = state_folder(board.environment)
+    place = next(path for path in (folder, *folder.parents) if path.exists())
+    status = os.statvfs(place)
+    problem = ""
+    if status.f_bavail * status.f_frsize < _MIN_FREE_BYTES:
+        problem = f"less than {format_size(_MIN_FREE_BYTES)} is free"
+    elif status.f_flag & os.ST_RDONLY:
+        problem = "the file system is read-only"
+    elif not (place.is_dir() and os.access(place, os.W_OK | os.X_OK)):
+        problem = f"{place} cannot be written"
+    if problem:
+        advice = (
+            "Sessions, input history, logs and what you approve are not kept. Make room, or correct the permissions."
+        )
+        yield warn(f"{folder}: {problem}", advice)
 
 
 def check_user(board: Board) -> Iterator[Finding]:
