@@ -6,15 +6,13 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
 
+from backends.openai.service import Service
+from mcp_client.chaos_http import serving
 from mcp_servers.serving import serve
 from rkllm_chat.config.files import TRUST_VARIABLE
 from rkllm_chat.core.messages import Message
@@ -98,34 +96,13 @@ def test_a_session_sends_the_users_key_to_no_other_service(
     own = Path(environment["HOME"], ".config/rkllm-chat/config.toml")
     own.parent.mkdir(parents=True)
     (clone / "mcp_config.toml").unlink()
-    with contacted() as (url, requests):
-        key = '[openai]\nkey_env = "OUR_KEY"\n'
-        for text, is_used in ((key, False), ("", True), (f'[chat]\nmodel = "{url}/other/v1"\n{key}', True)):
+    with serving(Service()) as service:
+        key, other = '[openai]\nkey_env = "OUR_KEY"\n', f"{service.url.removesuffix('v1')}other/v1"
+        for text, is_used in ((key, False), ("", True), (f'[chat]\nmodel = "{other}"\n{key}', True)):
             own.write_text(text, encoding="utf-8")
-            requests.clear()
-            program(*ASK, "--resume", write_session(environment, clone, f"{url}/v1"), code=None)
-            assert any(path.startswith("/v1") for path in requests) is is_used, text
-
-
-@contextmanager
-def contacted() -> Iterator[tuple[str, list[str]]]:
-    """An address, and the paths that were asked for there; each answer is an error."""
-    requests: list[str] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def handle_one_request(self) -> None:
-            self.raw_requestline = self.rfile.readline()
-            if self.raw_requestline and self.parse_request():
-                requests.append(self.path)
-                self.send_error(404)
-            self.close_connection = True
-
-        def log_message(self, *_: object) -> None: ...
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}", requests
-        server.shutdown()
+            service.others.clear()
+            program(*ASK, "--resume", write_session(environment, clone, service.url), code=None)
+            assert any(asked.path.startswith("/v1") for asked in service.others) is is_used, text
 
 
 def test_the_same_contents_in_a_new_checkout_are_still_accepted(clone: Path, program: Run) -> None:

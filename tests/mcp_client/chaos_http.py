@@ -1,6 +1,7 @@
 """A misbehaving MCP server over streamable HTTP, in a thread of the test, and HTTP_MODES: how it answers a POST.
 
-A mode spoils every POST ("start") or only the call of the tool `act` ("call"). Standard library only.
+A mode spoils every POST ("start") or only the call of the tool `act` ("call"); one of FLOODS sends without end what it
+was not asked for. Standard library only. `python -m mcp_client.chaos_http MODE` in tests/ is a process of its own.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from http.server import BaseHTTPRequestHandler
+from itertools import count
 from socketserver import BaseRequestHandler, TCPServer, ThreadingMixIn
 from typing import Any, TypeVar
 
@@ -157,6 +159,10 @@ class Handler(BaseHTTPRequestHandler):
             self.take(message)
 
     def take_get(self) -> None:
+        if flood := FLOODS.get(self.server.mode):
+            self.begin_events()
+            for number in count():
+                self.write_event({**flood, **({"id": number} if flood["method"] == "ping" else {})})
         rest = self.server.rests.pop(self.headers.get("last-event-id", ""), None)
         if self.server.mode == "ended-GET":
             rest = b"retry: 0\n\n"
@@ -204,10 +210,15 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(b"data: " + json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n\n")
 
 
+# Mode -> what its own stream has without end.
+FLOODS: dict[str, Message] = {
+    "ping-GET": {"method": "ping"},
+    "notice-GET": {"method": "notifications/message", "params": {"level": "info", "data": "again"}},
+}
 Spoil = Callable[[Handler, Message], None]
 # Mode -> when, and how.
 HTTP_MODES: dict[str, tuple[str, Spoil]] = dict.fromkeys(
-    ("ok", "silent-GET", "silent-DELETE", "ended-GET"), ("call", Handler.answer)
+    ("ok", "silent-GET", "silent-DELETE", "ended-GET", *FLOODS), ("call", Handler.answer)
 )
 
 
@@ -525,3 +536,10 @@ TRICKLES = {
 for name, parts in TRICKLES.items():
     for moment in ("start", "call"):
         mode(f"{moment}-trickle-{name}")(trickle(*parts))
+
+
+if __name__ == "__main__":
+    with open_site(sys.argv[1], eras="handshake") as alone:
+        alone.voice.capabilities["logging"] = {}
+        print(alone.url, flush=True)
+        alone.is_closing.wait()

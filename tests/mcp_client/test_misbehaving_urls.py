@@ -6,6 +6,8 @@ They redirect, refuse, break off or flood, and the next call works.
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -19,12 +21,23 @@ from rkllm_chat.config.settings import ServerConfig
 from rkllm_chat.core.errors import ChatError
 from rkllm_chat.core.messages import ToolResult
 from rkllm_chat.mcp_client.direct.open_server import open_server
+from rkllm_chat.mcp_client.toolbox import Toolbox
 from rkllm_chat.mcp_client.transports.http import MAX_STREAMS
 
-from .chaos_http import open_site
+from .chaos_http import FLOODS, open_site
 from .chaos_sse import open_event_site
 from .chaos_websocket import open_exchange
-from .faults import Trial, act_and_echo, assert_failed, assert_one_line, measure_each, tell_failure, try_each, wait_for
+from .faults import (
+    TESTS,
+    Trial,
+    act_and_echo,
+    assert_failed,
+    assert_one_line,
+    measure_each,
+    tell_failure,
+    try_each,
+    wait_for,
+)
 
 DONE = "act is done"
 SECRET = {"X-Api-Key": "secret", "Authorization": "Bearer secret"}
@@ -385,3 +398,29 @@ def test_a_websocket_that_is_closed_while_idle_is_noticed_at_once(tmp_path: Path
             return await wait_for(lambda: not trial.is_connected)
 
         assert try_url(tmp_path, exchange, go) <= allow_s(1)
+
+
+CALLS, MOST_CPU_S = 20, 4.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", FLOODS)
+def test_calls_are_answered_beside_a_flood_at_a_bounded_cost(mode: str, tmp_path: Path) -> None:
+    """Each request of the server was answered by a POST, before the next call: the third call waited a minute."""
+
+    async def call(config: ServerConfig) -> list[str]:
+        async with Toolbox([config], tmp_path / "logs") as toolbox:
+            trial = Trial(toolbox, tmp_path, "flood")
+            return [(await trial.act()).text for _ in range(CALLS)]
+
+    # in a process of its own, since the processor time of the client is measured
+    command = [sys.executable, "-m", "mcp_client.chaos_http", mode]
+    with subprocess.Popen(command, cwd=TESTS, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout
+        try:
+            config = ServerConfig("flood", url=server.stdout.readline().strip(), transport="http")
+            begun_s = time.process_time()
+            assert asyncio.run(asyncio.wait_for(call(config), 40)) == [DONE] * CALLS
+            assert time.process_time() - begun_s < MOST_CPU_S
+        finally:
+            server.kill()
