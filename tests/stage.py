@@ -162,10 +162,14 @@ class Emulator(pyte.Screen):  # type: ignore[misc]
     """A terminal in memory. It shows dim text as grey, because pyte does not support dim.
 
     A line is rendered again only when it has changed: tests look at the screen after every read.
+
+    Attributes:
+        saved: The lines that tmux would move into its scrollback, because they were erased from the first cell on.
     """
 
     def __init__(self, columns: int, lines: int) -> None:
         self._rendered: dict[int, str] = {}
+        self.saved: list[str] = []
         super().__init__(columns, lines)
 
     @property
@@ -175,6 +179,11 @@ class Emulator(pyte.Screen):  # type: ignore[misc]
             self._rendered[row] = "".join(line[at].data if at in line else " " for at in range(self.columns))
         self.dirty.clear()
         return [self._rendered[row] for row in range(self.lines)]
+
+    def erase_in_display(self, how: int = 0, *arguments: Any, **options: Any) -> None:
+        if how == 0 and not (self.cursor.x or self.cursor.y):
+            self.saved += filter(str.strip, self.display)
+        super().erase_in_display(how, *arguments, **options)
 
     def narrow(self, columns: int) -> None:
         """Become narrower as most terminals do, but not this emulator: wrap the lines, keep the cursor at its place."""

@@ -219,11 +219,19 @@ class ScreenLayout:
 
 
 class _TerminalOutput(Vt100_Output):
-    """Output with ASCII in place of what the terminal's encoding does not have."""
+    """Output with ASCII in place of what the terminal's encoding does not have.
+
+    tmux moves a screen that is erased from its first cell on into the scrollback, where a copy of what was drawn would
+    remain. So the first cell is overwritten, and the rest is erased.
+    """
 
     def write(self, data: str) -> None:
         """Write text without escape sequences."""
         super().write(make_encodable(data, self.encoding()))
+
+    def erase_down(self) -> None:
+        """Erase the line of the cursor, which is in its first cell, and all lines below it."""
+        self.write_raw(" \x1b[J\b")
 
     def write_raw(self, data: str) -> None:
         """Write text with escape sequences."""

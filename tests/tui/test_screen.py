@@ -193,6 +193,21 @@ def test_the_chat_works_at_an_unknown_size_and_after_a_resize(open_chat: OpenCha
     screen.leave()
 
 
+def test_what_is_drawn_at_the_top_of_the_screen_leaves_no_copy_in_the_scrollback(
+    open_chat: OpenChat, harbour: Path
+) -> None:
+    screen = open_chat(f"{HARBOUR} --allow wait", call_text("wait"), "Done.", "Well.")
+    screen.say("go\r", "rising")
+    screen.type("\x0c")
+    screen.wait_until(lambda: "rising" in "".join(screen.lines()[:1]), "a cleared screen")
+    screen.say("and then\r", "next: and then")
+    screen.resize(60, 20)
+    screen.say("/help undo\r", "/undo [NUMBER]:")
+    (harbour / "go").touch()
+    screen.wait_for("◆ Well.")
+    assert screen.emulator.saved == []
+
+
 def test_an_answer_that_grows_is_shown_once_and_whole_in_a_terminal_that_becomes_narrower(open_chat: OpenChat) -> None:
     text = " ".join(f"word{number}" for number in range(40))
     screen = open_chat("--no-servers", {"text": text, "wait": True}, TERM="xterm-256color")
