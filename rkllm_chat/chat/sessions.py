@@ -42,6 +42,7 @@ from ..storage.session_files import (
 )
 from ..storage.session_index import MAX_TITLE_LENGTH, find_newest, read_setup, summarize
 from ..storage.session_records import (
+    FORMAT,
     LogEntry,
     Record,
     RestoredConversation,
@@ -270,8 +271,11 @@ def _redact_entry(entry: LogEntry, redact: RedactMember) -> LogEntry:
 
 
 def _describe_damage(contents: SessionContents, words: Words) -> list[str]:
-    """Describe what of a file could not be read."""
+    """Describe what of a file could not be read, or may not be known."""
     lines = [words("sessions.damaged", count=contents.damaged_lines)] if contents.damaged_lines else []
+    setups = (entry.record for entry in contents.entries if isinstance(entry.record, Setup))
+    if newer := next((setup for setup in setups if setup.format > FORMAT), None):
+        lines.append(words("sessions.newer", program=newer.program))
     is_torn = contents.torn_line and parse_line(contents.torn_line) is None
     return [*lines, words("sessions.torn", size=len(contents.torn_line))] if is_torn else lines
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from fork_server import run
+from rkllm_chat import __version__
 from rkllm_chat.backends.scripted import ScriptedBackend
 from rkllm_chat.chat.conversation import Conversation
 from rkllm_chat.chat.sessions import SessionManager
@@ -66,6 +67,17 @@ def test_a_script_continues_the_newest_session(program: Run, script: Script, she
     for other in ("nosuch", "../../etc/passwd"):
         done = program("-p", "four", "--resume", other, *model, code=2)
         assert f'There is no session "{other}". Newest: {name}' in done.stderr
+
+
+def test_a_session_of_a_newer_format_is_said_to_be_one(program: Run, script: Script, shelf: SessionDirectory) -> None:
+    model = ("--model", script("Hello."), *ALONE)
+    program("-p", "one", "--continue", *model)
+    (name,) = shelf.list_ids()
+    file = shelf.path / f"{name}.jsonl"
+    assert "newer" not in program("-p", "two", "--continue", *model).stderr
+    file.write_text(file.read_text("utf-8").replace('"format":1', '"format":2,"mood":"calm"', 1), encoding="utf-8")
+    told = program("-p", "two", "--continue", *model).stderr
+    assert f"The session was written by rkllm-chat {__version__} in a newer format" in told
 
 
 def test_a_session_continues_with_its_own_model(
