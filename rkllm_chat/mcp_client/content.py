@@ -56,6 +56,9 @@ BASE64_FILE = re.compile(
     rf"(?<![A-Za-z0-9+/_=-])(?={'|'.join(f'({start})' for start in FILE_SIGNATURES.values())})\\?{_BASE64}"
 )
 
+_TEXT_TYPES = re.compile(r"|application/octet-stream|text/.*|application/(?:[\w.-]+\+)?(?:json|xml|yaml|toml)(?:;.*)?")
+_NO_TEXT = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
+
 
 @dataclass(frozen=True)
 class BinaryContent:
@@ -100,7 +103,7 @@ def _find_binary(blocks: Iterable[Any], *, user_only: bool = False) -> Iterator[
         is_contents = not _type_of(part)
         position += 1 + len(_read_contents(part) if is_contents else block_to_text(block))
         encoded = getattr(part, "blob", None) if is_contents else getattr(part, "data", None)
-        if encoded is None:
+        if encoded is None or (is_contents and _find_text(part) is not None):
             continue
         try:
             data = b64decode(encoded, validate=True)
@@ -178,17 +181,35 @@ def block_to_text(block: Any) -> str:
 
 def read_embedded_text(block: Any) -> Attachment | None:
     """Return the text of an embedded resource with its URI and type; None for other content and for binary data."""
-    if _type_of(block) != "resource" or not hasattr(block.resource, "text"):
+    if _type_of(block) != "resource" or _find_text(block.resource) is None:
         return None
     text = _read_contents(block.resource)
     kind = block.resource.mime_type or "text/plain"
     return Attachment(str(block.resource.uri), kind, len(text.encode("utf-8", errors="replace")), text)
 
 
-def _read_contents(part: TextResourceContents | BlobResourceContents) -> str:
+def _find_text(part: TextResourceContents | BlobResourceContents) -> str | None:
+    """Return the text of a resource, also of a blob that is one by its bytes and not something else by its type.
+
+    Servers that do not know the type of a file send a text as a blob (the official filesystem server, read_media_file).
+    """
     if hasattr(part, "text"):
-        return _replace_base64(part.text)
-    return _data_placeholder(", ".join(filter(None, [f"resource {part.uri}", part.mime_type])), part.blob)
+        return part.text
+    if not _TEXT_TYPES.fullmatch(part.mime_type or ""):
+        return None
+    try:
+        text = b64decode(part.blob, validate=True).decode()
+    except ValueError:  # binascii.Error is one, and UnicodeDecodeError
+        return None
+    return text if text and not _NO_TEXT.search(text) else None
+
+
+def _read_contents(part: TextResourceContents | BlobResourceContents) -> str:
+    if (text := _find_text(part)) is not None:
+        return _replace_base64(text)
+    return _data_placeholder(
+        ", ".join(filter(None, [f"resource {part.uri}", part.mime_type])), getattr(part, "blob", "")
+    )
 
 
 def _data_placeholder(what: str, encoded: str) -> str:

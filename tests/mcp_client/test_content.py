@@ -19,6 +19,7 @@ from rkllm_chat.mcp_client.toolbox import Toolbox
 PICTURE = base64.b64encode(b"\x89PNG\r\n\x1a\n\0" + bytes(range(256)) * 8).decode()
 SOUND = base64.b64encode(b"RIFF1234WAVE" + bytes(range(256))).decode()
 DATA = base64.b64encode(bytes(300)).decode()
+TEXT = base64.b64encode("Grüße, 3\n".encode()).decode()
 
 
 def text(words: str) -> dict[str, Any]:
@@ -51,6 +52,15 @@ ANSWERS: dict[str, tuple[dict[str, Any], str]] = {
         "[resource data://blob, application/pdf, 3 bytes, not shown]",
     ),
     "data of no kind": (embedded(uri="data://blob", blob="AAEC"), "[resource data://blob, 3 bytes, not shown]"),
+    "a text as data": (
+        embedded(uri="file:///a.csv", mimeType="application/octet-stream", blob=TEXT),
+        "Grüße, 3\n",
+    ),
+    "a text as data of no kind": (embedded(uri="file:///a.csv", blob=TEXT), "Grüße, 3\n"),
+    "a text as data of another kind": (
+        embedded(uri="file:///a.pdf", mimeType="application/pdf", blob=TEXT),
+        "[resource file:///a.pdf, application/pdf, 11 bytes, not shown]",
+    ),
     "the text of a resource": (embedded(uri="note://a", text="Mow."), "Mow."),
     "a picture as a URI in a text": (
         text(f'<img src="data:image/png;base64,{PICTURE}"> there'),

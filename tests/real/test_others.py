@@ -25,9 +25,13 @@ def test_files_are_written_and_read_in_its_folder_alone(folder: Path, tmp_path: 
         results = [
             await call(toolbox, "write_file", path=str(folder / "note.txt"), content="Grüße aus 東京\n"),
             await call(toolbox, "read_text_file", path=str(folder / "note.txt")),
+            await call(toolbox, "read_media_file", path=str(folder / "note.txt")),
             await call(toolbox, "read_text_file", path=str(tmp_path / "secret.txt")),
             await call(toolbox, "list_directory", path=str(folder)),
         ]
+        # a text whose type the server does not know is a blob; what it is structured as is the server's
+        assert [results[2].status, results[2].text, results[2].media] == ["completed", "Grüße aus 東京\n", ()]
+        del results[2]
         return [(result.status, result.text, result.structured) for result in results]
 
     (tmp_path / "secret.txt").write_text("42", encoding="utf-8")
