@@ -22,7 +22,7 @@ from ..core.sanitize import MAX_LINE_LENGTH, escape_line_visibly, escape_visibly
 from ..core.working_folder import find_working_folder
 from .external_programs import has_desktop, open_page
 from .file_changes import FileChange, find_change
-from .slash_commands import is_command
+from .slash_commands import is_command, remove_escape
 
 EDITED_KEYS: Mapping[str, str] = {"y": "once", "e": "edit", "n": "because", "q": "stop"}
 CONSENT_KEYS: Mapping[str, str] = {**EDITED_KEYS, "u": "session", "a": "always"}
@@ -237,7 +237,7 @@ class TerminalFrontend(ABC):
         """Ask why a call is declined; a command is none, and two slashes begin a text as in a message."""
         while is_command(reason := (await self.ask_text(self._words("question.reason"), "") or "").strip()):
             await self.run_later(reason)
-        return reason.removeprefix("/")
+        return remove_escape(reason)
 
     async def _edit_arguments(self, tool: Tool, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the arguments as the user has edited them; unchanged if the user gives up."""

@@ -335,7 +335,8 @@ async def _run_line(
             await emit(Notice(words("servers.changed"), "warning"))
         run = commands.run if is_command else send_message
         with app.prefiller.paused():
-            await run(app, line if is_command else line.removeprefix("/"), save_results(pass_on, output_folder, words))
+            text = line if is_command else commands.remove_escape(line)
+            await run(app, text, save_results(pass_on, output_folder, words))
     except asyncio.CancelledError:
         if is_waiting:
             frontend.show(Draft(line))

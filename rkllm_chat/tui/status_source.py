@@ -27,7 +27,7 @@ from ..core.hardware import read_npu, read_temperatures
 from ..core.i18n import Words
 from ..core.sanitize import sanitize_line
 from .input_line import has_visible_text, replace_surrogates
-from .slash_commands.registry import is_command
+from .slash_commands.registry import is_command, remove_escape
 from .status_line import SEPARATOR, find_rate, format_context, format_cost, format_rate, join_fitting, join_shortened
 from .theme import spin
 
@@ -236,7 +236,7 @@ def _estimate(app: App, line: str) -> CostEstimate | None:
     ):
         return None
     try:
-        text = expand_message(app, replace_surrogates(line).strip().removeprefix("/"))
+        text = expand_message(app, remove_escape(replace_surrogates(line).strip()))
         if text is None or len(text) > _MAX_TEXT_LENGTH:
             return None
         return estimate_cost(app.chat, text, app.prefill_speed)

@@ -182,6 +182,8 @@ def test_a_server_is_shown_with_its_roots(
             for line in ("/HELP help", "  /help help", "／help help")
         ),
         ("//etc is what?", SENT),
+        ("/home/mira/notes is what?", SENT),
+        ("/tools/list", 'Unknown command "/tools/list"'),
     ],
 )
 def test_a_slash_of_any_width_begins_a_command_and_two_begin_a_message(line: str, shown: str, fresh: Screen) -> None:

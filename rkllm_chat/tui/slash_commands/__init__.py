@@ -20,6 +20,16 @@ from . import (  # noqa: F401  # registers them
     tools,
 )
 from .basics import explain
-from .registry import COMMANDS, escape_message, is_command, is_known, leaves, needs_no_turn, run
+from .registry import COMMANDS, escape_message, is_command, is_known, leaves, needs_no_turn, remove_escape, run
 
-__all__ = ["COMMANDS", "escape_message", "explain", "is_command", "is_known", "leaves", "needs_no_turn", "run"]
+__all__ = [
+    "COMMANDS",
+    "escape_message",
+    "explain",
+    "is_command",
+    "is_known",
+    "leaves",
+    "needs_no_turn",
+    "remove_escape",
+    "run",
+]

@@ -5,6 +5,7 @@ Commands emit events, as turns do, and print nothing.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -61,6 +62,8 @@ class CommandSource:
 
 
 _SLASHES = ("/", "／")
+_PATH = re.compile(r"([/／][^\s/／:]+)[/／]")
+"""The beginning of a path of at least two parts; the name of a server's prompt has a colon."""
 COMMANDS: dict[str, Command] = {}
 SOURCES: list[CommandSource] = []
 RENAMED: dict[str, str] = {
@@ -119,9 +122,17 @@ def make_command(
 def is_command(line: str) -> bool:
     """Whether a line is a command: it begins with one slash, ASCII or full-width.
 
-    Two slashes begin a message, and so does `/!`.
+    Two slashes begin a message, and so does `/!`, or a path such as `/home/mira`, whose beginning is no command.
     """
-    return line.startswith(_SLASHES) and (len(line) < 3 or not line[1:].startswith((*_SLASHES, "!")))
+    if not line.startswith(_SLASHES) or (len(line) > 2 and line[1:].startswith((*_SLASHES, "!"))):
+        return False
+    path = _PATH.match(line)
+    return path is None or find(path[1]) is not None
+
+
+def remove_escape(line: str) -> str:
+    """Return the message that a line is which is no command, without the slash that escapes another one or `!`."""
+    return line[1:] if line.startswith(_SLASHES) and not _PATH.match(line) else line
 
 
 def is_known(line: str) -> bool:
