@@ -180,9 +180,7 @@ def test_a_reply_that_never_fits_its_schema_is_an_error_that_names_the_problem(o
 
 @pytest.mark.slow
 @pytest.mark.model
-def test_a_client_switches_the_thoughts_of_a_model_on_the_npu(
-    start_npu_api: StartNpuApi,
-) -> None:
+def test_a_client_switches_the_thoughts_of_a_model_on_the_npu(start_npu_api: StartNpuApi) -> None:
     served = start_npu_api("G")
 
     def count(path: str = "/v1/chat/completions", **fields: Any) -> int:

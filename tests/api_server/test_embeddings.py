@@ -185,11 +185,7 @@ def test_what_cannot_be_embedded_is_refused_by_its_place(
 @pytest.mark.slow
 @pytest.mark.model
 def test_a_model_without_embeddings_is_named_as_such(
-    shared_api: Served,
-    write_embedder: Callable[[int], str],
-    start_api: StartApi,
-    connect: Connect,
-    script: Script,
+    shared_api: Served, write_embedder: Callable[[int], str], start_api: StartApi, connect: Connect, script: Script
 ) -> None:
     for served, reason in (
         (shared_api, "its file names no pooling"),
@@ -225,12 +221,7 @@ def test_a_client_that_leaves_ends_its_embeddings(
 @pytest.mark.model
 @pytest.mark.parametrize(("layout", "has_tokenizer"), [("F", False), ("G", False), ("H", True)])
 def test_the_npu_gives_the_last_hidden_state(
-    layout: str,
-    has_tokenizer: bool,
-    npu_model: Path,
-    shipped_model: Path,
-    start_npu_api: StartNpuApi,
-    connect: Connect,
+    layout: str, has_tokenizer: bool, npu_model: Path, shipped_model: Path, start_npu_api: StartNpuApi, connect: Connect
 ) -> None:
     if has_tokenizer:
         tokenizer = Path(__file__).parents[2] / "models/tiny-tools/tokenizer.json"  # the package has none

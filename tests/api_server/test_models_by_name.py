@@ -73,10 +73,7 @@ def test_a_client_says_how_long_a_model_stays(served: Served, connect_ollama: Co
 
 @pytest.mark.parametrize("is_streamed", [True, False])
 def test_a_model_is_downloaded_where_that_is_allowed_and_then_answers_to_its_name(
-    is_streamed: bool,
-    start_api: StartApi,
-    connect_ollama: ConnectOllama,
-    shipped_model: Path,
+    is_streamed: bool, start_api: StartApi, connect_ollama: ConnectOllama, shipped_model: Path
 ) -> None:
     """The name is one that `models pull` lists."""
     file = "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf"

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -22,7 +21,7 @@ from rkllm_chat.config.settings import Generation, Settings
 from rkllm_chat.core.errors import GenerationError, ModelError, UsageError
 from rkllm_chat.core.events import Reading, TurnEnded, Usage
 from rkllm_chat.core.messages import Message
-from stage import end_after
+from stage import Run, end_after
 
 pytestmark = pytest.mark.model
 GREEDY = Generation(temperature=0, max_tokens=24)
@@ -277,7 +276,7 @@ CHATML = (
     ids=["loop", "repetition", "loop in a turn", "width", "output"],
 )
 def test_a_template_that_takes_too_much_is_one_error_line(
-    template: str, cause: str, shipped_model: Path, tmp_path: Path, program: Callable[..., Any]
+    template: str, cause: str, shipped_model: Path, tmp_path: Path, program: Run
 ) -> None:
     model = tmp_path / "hostile.gguf"
     model.write_bytes(with_template(shipped_model.read_bytes(), template))

@@ -191,13 +191,7 @@ def test_a_tool_too_complex_for_a_grammar_can_be_called(llama: LlamaBackend, cap
 class Writing:
     """A guard that is told what somebody else writes: tokens of the shipped vocabulary, given as text."""
 
-    def __init__(
-        self,
-        engine: llama_cpp.Llama,
-        grammar: CallGrammar,
-        thought: str = "",
-        opened: str = "",
-    ) -> None:
+    def __init__(self, engine: llama_cpp.Llama, grammar: CallGrammar, thought: str = "", opened: str = "") -> None:
         self.engine = engine
         vocabulary = cache(lambda: read_vocabulary(self.engine))
         self.guard: Constraint = CallConstraint(self.engine, vocabulary, grammar, thought, opened)

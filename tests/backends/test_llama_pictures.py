@@ -23,6 +23,7 @@ from rkllm_chat.config.settings import Generation, Settings
 from rkllm_chat.core.errors import GenerationError, ModelError
 from rkllm_chat.core.events import Usage
 from rkllm_chat.core.messages import Media, Message
+from stage import Run
 from vision_models import SIDE, Family, with_mrope, write_picture, write_projector
 
 pytestmark = pytest.mark.model
@@ -237,7 +238,7 @@ def test_a_projector_can_be_left_out(model: Path) -> None:
 
 
 @pytest.mark.parametrize("family", ["mlp"], indirect=True)
-def test_the_program_shows_a_picture_to_a_model(model: Path, program: Callable[..., Any], tmp_path: Path) -> None:
+def test_the_program_shows_a_picture_to_a_model(model: Path, program: Run, tmp_path: Path) -> None:
     write_picture(tmp_path / "photo.png")
     options = ("--model", str(model), "--no-servers", "--max-tokens", "4", "--output-format", "json")
     asked = [program("-p", "What is this?", *options, *more) for more in ((), ("--image", str(tmp_path / "photo.png")))]

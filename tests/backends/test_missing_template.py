@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from altered import with_template, without_template
-from stage import Run, Screen
+from stage import OpenScreen, Run
 
 pytestmark = pytest.mark.model
 CONTINUES = "has no chat template; it will continue texts, not answer."
@@ -75,9 +75,7 @@ def test_nothing_is_said_of_a_model_with_a_template(shipped_model: Path, program
     assert "template" not in program("doctor", "--model", str(shipped_model), code=None).stdout
 
 
-def test_the_chat_says_it_when_the_model_is_loaded(
-    put_model: Callable[[str], str], open_screen: Callable[..., Screen]
-) -> None:
+def test_the_chat_says_it_when_the_model_is_loaded(put_model: Callable[[str], str], open_screen: OpenScreen) -> None:
     screen = open_screen("--no-servers", "--model", put_model("gemma-3-270m.gguf"))
     screen.wait_for("it will continue texts, not answer.")
     screen.wait_for_prompt()

@@ -24,7 +24,7 @@ from rkllm_chat.core.errors import GenerationError, ModelError
 from rkllm_chat.core.events import Usage
 from rkllm_chat.core.messages import Media, Message
 from rkllm_runtime.build import RELEASES, build_encoder
-from stage import GREEDY
+from stage import GREEDY, Run
 from vision_models import write_picture
 
 pytestmark = pytest.mark.model
@@ -277,7 +277,7 @@ def test_a_file_that_is_no_encoder_is_an_error(content: str, message: str, open_
 
 @pytest.mark.slow
 def test_the_program_shows_a_picture_to_a_model(
-    compiled: Compiled, model: Path, program: Callable[..., Any], tmp_path: Path, environment: dict[str, str]
+    compiled: Compiled, model: Path, program: Run, tmp_path: Path, environment: dict[str, str]
 ) -> None:
     library = compiled("G")
     build_encoder(library.parent)

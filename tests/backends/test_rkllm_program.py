@@ -16,7 +16,7 @@ from rkllm_chat.core.messages import Message
 from rkllm_chat.storage.session_files import SessionDirectory
 from rkllm_chat.storage.session_records import TurnFinished
 from shell import wait_until
-from stage import PROGRAM, Run, Screen
+from stage import PROGRAM, OpenScreen, Run
 
 pytestmark = pytest.mark.model
 LOADED = "2048 tokens of context"
@@ -68,7 +68,7 @@ def test_an_older_release_is_loaded_as_it_samples_with_tools(on_npu: Options, pr
 
 @pytest.mark.slow
 def test_a_crash_is_one_line_and_the_next_message_is_answered(
-    on_npu: Options, open_screen: Callable[..., Screen], environment: dict[str, str], folder: Path
+    on_npu: Options, open_screen: OpenScreen, environment: dict[str, str], folder: Path
 ) -> None:
     once = folder / "once"
     environment |= {"RKLLM_STANDIN_FAULT": "run_crashes", "RKLLM_STANDIN_FAULT_ONCE": str(once)}
@@ -96,7 +96,7 @@ def test_a_crash_is_one_line_and_the_next_message_is_answered(
 
 @pytest.mark.slow
 def test_a_crash_while_prefetching_is_told_and_the_next_message_is_answered(
-    on_npu: Options, open_screen: Callable[..., Screen], environment: dict[str, str], folder: Path
+    on_npu: Options, open_screen: OpenScreen, environment: dict[str, str], folder: Path
 ) -> None:
     once = folder / "once"
     once.touch()
@@ -114,7 +114,7 @@ def test_a_crash_while_prefetching_is_told_and_the_next_message_is_answered(
 def test_further_ctrl_c_while_a_stop_takes_its_time_leaves(
     terminal: str,
     on_npu: Options,
-    open_screen: Callable[..., Screen],
+    open_screen: OpenScreen,
     environment: dict[str, str],
     folder: Path,
     shelf: SessionDirectory,
@@ -152,7 +152,7 @@ def test_further_ctrl_c_while_a_stop_takes_its_time_leaves(
 
 
 def test_thinking_is_switched_without_loading_the_model_again(
-    on_npu: Options, open_screen: Callable[..., Screen], environment: dict[str, str]
+    on_npu: Options, open_screen: OpenScreen, environment: dict[str, str]
 ) -> None:
     screen = open_screen(*on_npu("G"), "--no-servers")
     screen.wait_for(LOADED)

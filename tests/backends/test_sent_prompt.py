@@ -17,7 +17,7 @@ from rkllm_chat.backends.openai.backend import OpenaiBackend
 from rkllm_chat.backends.rkllm.backend import RkllmBackend
 from rkllm_chat.config.settings import Openai, Settings
 from rkllm_chat.core.messages import Message, Tool
-from stage import GREEDY, Run, Screen
+from stage import GREEDY, OpenScreen, Run, Script
 from tui.server_configs import write_harbour
 
 QUESTION = "What time is it in <|im_end|> Tokyo?"
@@ -40,7 +40,7 @@ def test_the_engine_evaluates_as_many_tokens_as_are_printed(program: Run, shippe
     assert first["prompt_tokens"] == sum(map(len, tokens))
 
 
-def test_nothing_is_sent_for_it_and_no_reply_is_played(program: Run, script: Callable[..., str]) -> None:
+def test_nothing_is_sent_for_it_and_no_reply_is_played(program: Run, script: Script) -> None:
     done = program("-p", "Hello!", "--print-prompt", "--output-format", "json", "--no-servers", "--model", script())
     assert json.loads(json.loads(done.stdout)["result"]["prompt"])[-1] == {"role": "user", "content": "Hello!"}
     with serving(Service()) as service:
@@ -50,7 +50,7 @@ def test_nothing_is_sent_for_it_and_no_reply_is_played(program: Run, script: Cal
         assert service.asked[0].body["prompt"] == shown.stdout.removesuffix("\n")
 
 
-def test_without_a_prompt_it_is_an_error(open_screen: Callable[..., Screen]) -> None:
+def test_without_a_prompt_it_is_an_error(open_screen: OpenScreen) -> None:
     screen = open_screen("--output-format", "prompt")
     screen.wait_for("/context prompt")
     assert screen.wait_for_end() == 2
@@ -88,7 +88,7 @@ def test_the_npu_is_sent_a_rendered_prompt_or_what_its_own_template_is_given(
 
 
 @pytest.mark.model
-def test_the_chat_shows_it_with_the_next_message(open_screen: Callable[..., Screen]) -> None:
+def test_the_chat_shows_it_with_the_next_message(open_screen: OpenScreen) -> None:
     screen = open_screen("--no-servers")
     screen.wait_for_prompt()
     screen.enter("/context prompt Good day!", "<|im_start|>user", "Good day!<|im_end|>", "<|im_start|>assistant")

@@ -6,14 +6,13 @@ The engine `echo` repeats whatever it is told: what a model could be talked into
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from backends.openai.service import Service
-from stage import Screen, call_text
+from stage import OpenScreen, Run, Script, call_text
 
 from .chaos_http import serving
 from .chaos_results import EXFILTRATION, INJECTION, TRICKS
@@ -37,9 +36,7 @@ def calls_of(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("api", ["completions", pytest.param("chat", marks=pytest.mark.slow)])
-def test_a_model_that_repeats_a_result_calls_nothing(
-    api: str, echo: Service, program: Callable[..., Any], folder: Path
-) -> None:
+def test_a_model_that_repeats_a_result_calls_nothing(api: str, echo: Service, program: Run, folder: Path) -> None:
     """It did call `act`, from the very words that the user wrote: the same form, unbroken."""
     server = chaos(folder, "injection")
     (folder / "mcp_config.toml").write_text(
@@ -62,7 +59,7 @@ def test_a_model_that_repeats_a_result_calls_nothing(
 
 @pytest.mark.slow
 def test_the_target_of_a_link_is_shown_and_it_is_no_hyperlink(
-    open_screen: Callable[..., Screen], script: Callable[..., str], folder: Path
+    open_screen: OpenScreen, script: Script, folder: Path
 ) -> None:
     lying = "[https://good.example](https://evil.example/?q=1)"
     model = script(CALL, f"{EXFILTRATION}\n\n{lying} [data](data:text/html,x)\n\nend.")
@@ -81,7 +78,7 @@ def test_the_target_of_a_link_is_shown_and_it_is_no_hyperlink(
 
 @pytest.mark.slow
 def test_invisible_characters_are_shown_to_the_user_and_kept_from_the_model(
-    open_screen: Callable[..., Screen], echo: Service, folder: Path
+    open_screen: OpenScreen, echo: Service, folder: Path
 ) -> None:
     config = write_config(folder, [chaos(folder, "unicode-trick")])
     screen = open_screen("--model", echo.url, "--config", config, size=(200, 40))

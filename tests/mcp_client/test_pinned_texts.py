@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from backends.openai.service import Service
-from stage import Run, Screen, Script, call_text
+from stage import OpenScreen, Run, Script, call_text
 
 from .chaos_http import serving
 
@@ -113,7 +113,7 @@ def test_a_changed_prompt_is_not_used_by_a_script_until_it_was_seen(say: Callabl
 
 
 def test_in_the_chat_a_review_shows_the_changed_texts(
-    say: Callable[[str], None], program: Run, open_screen: Callable[..., Screen], script: Script
+    say: Callable[[str], None], program: Run, open_screen: OpenScreen, script: Script
 ) -> None:
     model = script("One.", "Two.")
     program("trust", "says", *OWN, "--yes")

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from rkllm_chat import MCPClient, MCPException
 from rkllm_chat.core.errors import AuthError
 from rkllm_chat.mcp_client.toolbox import Toolbox
 from shell import Shell
-from stage import Run, Screen, Script, call_text
+from stage import OpenScreen, Run, Script, call_text
 
 from .chaos_http import open_site
 from .faults import Trial, read_events, try_mode
@@ -77,9 +76,7 @@ def test_a_tool_that_changes_during_a_turn_is_not_called(shell: Shell, program: 
 
 
 @pytest.mark.slow
-def test_a_tool_that_changes_in_the_chat_is_not_called(
-    shell: Shell, open_screen: Callable[..., Screen], script: Script
-) -> None:
+def test_a_tool_that_changes_in_the_chat_is_not_called(shell: Shell, open_screen: OpenScreen, script: Script) -> None:
     use_changing_server(shell, "trusted")
     screen = open_screen("--model", script(BOTH, "So."), *ALONE, size=(160, 40))
     screen.wait_for_prompt()

@@ -13,7 +13,7 @@ import pytest
 
 from mcp_servers.serving import serve
 from rkllm_chat.config.files import TRUST_VARIABLE
-from stage import Run, Screen, Script, call_text
+from stage import OpenScreen, Run, Script, call_text
 
 SERVER = Path(__file__).parents[1] / "cli/mcp_tool/server.py"
 
@@ -95,7 +95,7 @@ def test_a_bare_name_does_not_pass_to_another_server_when_one_is_down(
 
 
 def test_what_is_allowed_always_is_one_servers_tool(
-    configure: Callable[..., tuple[str, str]], open_screen: Callable[..., Screen], script: Script, folder: Path
+    configure: Callable[..., tuple[str, str]], open_screen: OpenScreen, script: Script, folder: Path
 ) -> None:
     options = configure(github="search", evil="github__search")
     own, foreign = call_text("github__search"), call_text("evil__github__search")
@@ -116,7 +116,7 @@ def test_what_is_allowed_always_is_one_servers_tool(
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["notes", "board"])
 def test_a_right_for_the_users_own_server_is_no_right_of_a_folders_server(
-    name: str, configure: Callable[..., tuple[str, str]], open_screen: Callable[..., Screen], program: Run,
+    name: str, configure: Callable[..., tuple[str, str]], open_screen: OpenScreen, program: Run,
     script: Script, folder: Path, environment: dict[str, str],
 ) -> None:  # fmt: skip
     """Written by the user or built in, the name is all they share; without a person the call is declined."""
@@ -161,7 +161,7 @@ def test_a_right_for_the_users_own_server_is_no_right_of_a_folders_server(
 
 @pytest.mark.slow
 def test_what_is_allowed_always_for_a_folders_server_is_not_allowed_for_the_users_own(
-    configure: Callable[..., tuple[str, str]], open_screen: Callable[..., Screen], program: Run, script: Script,
+    configure: Callable[..., tuple[str, str]], open_screen: OpenScreen, program: Run, script: Script,
     folder: Path, environment: dict[str, str],
 ) -> None:  # fmt: skip
     del environment[TRUST_VARIABLE]
@@ -188,7 +188,7 @@ def test_what_is_allowed_always_for_a_folders_server_is_not_allowed_for_the_user
 
 
 def test_a_name_of_several_servers_cannot_be_allowed(
-    configure: Callable[..., tuple[str, str]], open_screen: Callable[..., Screen], script: Script
+    configure: Callable[..., tuple[str, str]], open_screen: OpenScreen, script: Script
 ) -> None:
     screen = open_screen("--model", script("Hi."), *configure(one="send look", two="send"), size=(120, 40))
     screen.wait_for_prompt()

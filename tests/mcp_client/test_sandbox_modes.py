@@ -9,7 +9,6 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,7 +16,7 @@ from rkllm_chat.config.servers import SandboxMode, ServerConfig
 from rkllm_chat.mcp_client.process.start import SANDBOX_VARIABLE
 from rkllm_chat.mcp_client.toolbox import Toolbox
 from shell import Shell
-from stage import Screen, Script
+from stage import OpenScreen, Run, Script
 
 from .enclosed import PROBE, SECRET, Stage, find_python
 from .probe import session
@@ -167,9 +166,7 @@ def test_the_variable_says_what_auto_means(stage: Stage) -> None:
 
 
 @pytest.mark.slow
-def test_the_chat_shows_which_servers_are_in_a_sandbox(
-    open_screen: Callable[..., Screen], script: Callable[..., str], folder: Path
-) -> None:
+def test_the_chat_shows_which_servers_are_in_a_sandbox(open_screen: OpenScreen, script: Script, folder: Path) -> None:
     entry = {"command": sys.executable, "args": [str(PROBE)]}
     (folder / "mcp.json").write_text(json.dumps({"mcpServers": {"probe": entry}}), encoding="utf-8")
     screen = open_screen("--model", script("Hello."), size=(160, 40), **{SANDBOX_VARIABLE: "auto"})
@@ -180,7 +177,7 @@ def test_the_chat_shows_which_servers_are_in_a_sandbox(
 
 
 def test_the_chat_says_once_that_there_is_no_sandbox(
-    program: Callable[..., Any], environment: dict[str, str], script: Callable[..., str], folder: Path
+    program: Run, environment: dict[str, str], script: Script, folder: Path
 ) -> None:
     entry = {"command": sys.executable, "args": [str(PROBE)]}
     (folder / "mcp.json").write_text(json.dumps({"mcpServers": {"one": entry, "two": entry}}), encoding="utf-8")
@@ -202,7 +199,7 @@ def test_the_chat_says_once_that_there_is_no_sandbox(
 )
 def test_the_doctor_reports_missing_bubblewrap_where_it_is_wanted(
     sandbox: str, path: str, state: str,
-    program: Callable[..., Any], script: Script, environment: dict[str, str], folder: Path,
+    program: Run, script: Script, environment: dict[str, str], folder: Path,
 ) -> None:  # fmt: skip
     entry = {"command": sys.executable, "args": [str(PROBE)], "sandbox": sandbox}
     (folder / "mcp.json").write_text(json.dumps({"mcpServers": {"probe": entry}}), encoding="utf-8")
@@ -214,7 +211,7 @@ def test_the_doctor_reports_missing_bubblewrap_where_it_is_wanted(
 
 
 def test_the_doctor_of_a_fresh_machine_names_the_sandbox_that_is_missing(
-    program: Callable[..., Any], script: Script, environment: dict[str, str]
+    program: Run, script: Script, environment: dict[str, str]
 ) -> None:
     environment |= {SANDBOX_VARIABLE: "auto", "PATH": "/nonexistent"}
     told = json.loads(program("doctor", "--json", "--model", script("Hello.")).stdout)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from mcp_servers.serving import LIMIT_S, Served, serve
-from stage import Run, Screen
+from stage import OpenScreen, Run, Script
 
 Start = Callable[..., Served]
 API = "openai"
@@ -37,9 +37,7 @@ def name(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def start(
-    name: str, environment: dict[str, str], folder: Path, script: Callable[..., str]
-) -> Iterator[Callable[..., Served]]:
+def start(name: str, environment: dict[str, str], folder: Path, script: Script) -> Iterator[Callable[..., Served]]:
     """Start the server with options."""
     with ExitStack() as stack:
         model = ("--model", script(*["yes"] * 20)) if name == API else ()
@@ -85,7 +83,7 @@ def test_a_token_is_made_and_stored_also_on_loopback(name: str, start: Start, en
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_a_token_is_shown_on_a_terminal(open_screen: Callable[..., Screen], environment: dict[str, str]) -> None:
+def test_a_token_is_shown_on_a_terminal(open_screen: OpenScreen, environment: dict[str, str]) -> None:
     screen = open_screen("serve", "board", "--http", "0", size=(200, 20))
     shown = "\n".join(screen.wait_for("listens at"))
     assert (Path(environment["HOME"]) / ".local/state/rkllm-chat/tokens/board").read_text(encoding="ascii") in shown

@@ -6,13 +6,13 @@ import asyncio
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from mcp_types import TextContent, TextResourceContents
 
 from rkllm_chat.config.settings import ServerConfig, read_toml
 from rkllm_chat.mcp_client.toolbox import Toolbox
+from stage import Run
 
 LIMIT_S = 30.0
 BOARD = '[[servers]]\nname = "board"\ncommand = "rkllm-chat"\nargs = ["serve", "board"]\n'
@@ -27,7 +27,7 @@ def run_its_test(folder: Path, environment: dict[str, str]) -> subprocess.Comple
 
 @pytest.mark.slow
 def test_the_test_of_a_new_server_passes_and_fails_after_a_change(
-    program: Any, folder: Path, environment: dict[str, str]
+    program: Run, folder: Path, environment: dict[str, str]
 ) -> None:
     program("new-server", "harbour")
     assert sorted(path.name for path in (folder / "harbour").iterdir()) == [
@@ -47,7 +47,7 @@ def test_the_test_of_a_new_server_passes_and_fails_after_a_change(
 
 
 @pytest.mark.slow
-def test_a_new_server_is_reached_by_its_printed_entry(program: Any, tmp_path: Path) -> None:
+def test_a_new_server_is_reached_by_its_printed_entry(program: Run, tmp_path: Path) -> None:
     done = program("new-server", "harbour")
     assert "harbour" in done.stderr and "mcp_config.toml" in done.stderr
     (server,) = read_toml(done.stdout, "", {}).servers
@@ -82,7 +82,7 @@ def test_a_new_server_is_reached_by_its_printed_entry(program: Any, tmp_path: Pa
     ],
     ids=["no file", "no newline at the end", "BOM and CR LF", "another table"],
 )
-def test_add_appends_the_server(before: str | None, program: Any, folder: Path) -> None:
+def test_add_appends_the_server(before: str | None, program: Run, folder: Path) -> None:
     path = folder / "mcp_config.toml"
     if before is not None:
         path.write_bytes(before.encode())
@@ -107,7 +107,7 @@ def test_add_appends_the_server(before: str | None, program: Any, folder: Path) 
     ],
     ids=["same name", "invalid TOML", "an array", "no text"],
 )
-def test_where_a_server_cannot_be_added_nothing_changes(before: str, cause: str, program: Any, folder: Path) -> None:
+def test_where_a_server_cannot_be_added_nothing_changes(before: str, cause: str, program: Run, folder: Path) -> None:
     path = folder / "mcp_config.toml"
     path.write_bytes(before.encode(errors="surrogateescape"))
     done = program("new-server", "harbour", "--add", code=3)
@@ -125,7 +125,7 @@ def test_where_a_server_cannot_be_added_nothing_changes(before: str, cause: str,
         ("dunes-${HOME}", "configuration"),
     ],
 )
-def test_an_unsuitable_folder_is_rejected(dest: str, cause: str, program: Any, folder: Path) -> None:
+def test_an_unsuitable_folder_is_rejected(dest: str, cause: str, program: Run, folder: Path) -> None:
     (folder / "full").mkdir()
     (folder / "full/kept.txt").write_text("kept", encoding="utf-8")
     done = program("new-server", dest, code=2)
@@ -143,7 +143,7 @@ def test_an_unsuitable_folder_is_rejected(dest: str, cause: str, program: Any, f
         ("港", "港"),
     ],
 )
-def test_the_server_is_named_after_its_folder(dest: str, name: str, program: Any, folder: Path) -> None:
+def test_the_server_is_named_after_its_folder(dest: str, name: str, program: Run, folder: Path) -> None:
     (server,) = read_toml(program("new-server", dest).stdout, "", {}).servers
     assert (server.name, server.args) == (name, (str(folder.resolve() / dest / "server.py"),))
     assert f'MCPServer("{name}",' in (folder / dest / "server.py").read_text(encoding="utf-8")

@@ -25,7 +25,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_servers.serving import Served, serve
 from rkllm_chat.config.settings import ServerConfig
 from rkllm_chat.mcp_client.toolbox import Toolbox
-from stage import PROGRAM, Screen
+from stage import PROGRAM, OpenScreen, Run
 
 LIMIT_S = 20.0  # on a busy machine
 MODERN, LEGACY = "2026-07-28", "2025-11-25"
@@ -243,7 +243,7 @@ def test_on_all_addresses_it_answers_to_the_machines_name_and_the_address_called
 
 
 def test_a_token_that_cannot_be_stored_is_shown_on_a_terminal_or_refused(
-    open_screen: Callable[..., Screen], program: Callable[..., Any], environment: dict[str, str]
+    open_screen: OpenScreen, program: Run, environment: dict[str, str]
 ) -> None:
     state = Path(environment["HOME"]) / ".local/state/rkllm-chat"
     state.mkdir(parents=True)
@@ -322,7 +322,7 @@ def test_an_added_server_ends_although_a_tool_cannot_be_stopped(version: str, st
         assert served.end() == (-signal.SIGTERM, "")
 
 
-def test_a_port_in_use_is_an_error(shared: Served, program: Any) -> None:
+def test_a_port_in_use_is_an_error(shared: Served, program: Run) -> None:
     port = str(shared.port)
     done = program("serve", "board", "--http", port, code=5)
     assert f"Port {port} on 127.0.0.1 is in use" in done.stderr and done.stderr.count("\n") == 1
@@ -360,7 +360,7 @@ INVALID_OPTIONS: dict[str, list[tuple[str, int, str]]] = {
 
 
 @pytest.mark.parametrize("name", INVALID_OPTIONS)
-def test_invalid_options_are_rejected(name: str, program: Any) -> None:
+def test_invalid_options_are_rejected(name: str, program: Run) -> None:
     for options, code, words in INVALID_OPTIONS[name]:
         done = program("serve", name, *options.split(), code=code)
         assert words in done.stderr and "Traceback" not in done.stderr

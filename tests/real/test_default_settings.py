@@ -7,14 +7,14 @@ import re
 import shutil
 import subprocess
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from stage import Run, call_text
+from stage import Run, Script, call_text
 
 from .servers import find_place
 
@@ -133,7 +133,7 @@ def test_a_server_does_its_work_in_a_turn_with_default_settings(
     page: str,
     environment: dict[str, str],
     program: Run,
-    script: Callable[..., str],
+    script: Script,
 ) -> None:
     place, arguments, calls, expected = SERVERS[name]
     (files := tmp_path / "files").mkdir()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from rkllm_chat.mcp_client.toolbox import Toolbox
-from stage import Run, Screen
+from stage import OpenScreen, Run, Script
 
 from .servers import WAIT_S, RecordingFrontend, call, npm, pypi, read_data, with_toolbox
 
@@ -47,7 +47,7 @@ def test_files_are_written_and_read_in_its_folder_alone(folder: Path, tmp_path: 
 
 
 def test_beside_the_bundled_server_each_missing_file_names_the_folder_it_was_looked_for_in(
-    folder: Path, tmp_path: Path, program: Run, script: Callable[..., str]
+    folder: Path, tmp_path: Path, program: Run, script: Script
 ) -> None:
     """A person with both expects a file of either; with one name in two folders, only that folder tells them apart."""
     (tmp_path / "files/notes").mkdir(parents=True)
@@ -90,7 +90,7 @@ def test_the_roots_of_the_client_replace_the_folders_it_was_started_with(folder:
 
 @pytest.mark.slow
 def test_the_chat_lets_it_write_the_folder_of_its_arguments(
-    folder: Path, tmp_path: Path, script: Callable[..., str], open_screen: Callable[..., Screen]
+    folder: Path, tmp_path: Path, script: Script, open_screen: OpenScreen
 ) -> None:
     files = tmp_path / "files"
     files.mkdir()

@@ -11,20 +11,18 @@ from typing import Any
 import pytest
 
 from backends.openai.service import REPLY, Service
-from stage import Screen
+from stage import OpenScreen, Run, Script
 
 Start = Callable[..., Service]
 
 
-def test_the_first_reason_of_a_service_for_the_end_counts(start: Start, program: Callable[..., Any]) -> None:
+def test_the_first_reason_of_a_service_for_the_end_counts(start: Start, program: Run) -> None:
     done = program("-p", "Hi", "--model", start(mode="ends twice").url, "--no-servers", "--output-format", "json")
     result = json.loads(done.stdout)["result"]
     assert (result["text"], result["reason"]) == (REPLY, "length")
 
 
-def test_text_that_turns_out_to_be_a_thought_is_not_shown_as_the_answer_before(
-    start: Start, program: Callable[..., Any]
-) -> None:
+def test_text_that_turns_out_to_be_a_thought_is_not_shown_as_the_answer_before(start: Start, program: Run) -> None:
     service = start(mode="only the end of a thought", names=["deepseek-r1-distill-qwen-1.5b"])
     done = program("-p", "Hi", "--model", service.url, "--no-servers", "--output-format", "stream-json")
     events = [json.loads(line) for line in done.stdout.splitlines()]
@@ -33,9 +31,7 @@ def test_text_that_turns_out_to_be_a_thought_is_not_shown_as_the_answer_before(
 
 
 @pytest.mark.slow
-def test_a_talk_at_the_terminal_continues_with_another_service(
-    start: Start, open_screen: Callable[..., Screen]
-) -> None:
+def test_a_talk_at_the_terminal_continues_with_another_service(start: Start, open_screen: OpenScreen) -> None:
     one, other = start(), start(names=["qwen3-other"])
     screen = open_screen("--model", one.url, "--no-servers")
     screen.wait_for_prompt()
@@ -53,7 +49,7 @@ def test_a_talk_at_the_terminal_continues_with_another_service(
 
 
 def test_the_models_of_a_service_the_files_and_the_shipped_one_are_offered(
-    start: Start, open_screen: Callable[..., Screen], folder: Path
+    start: Start, open_screen: OpenScreen, folder: Path
 ) -> None:
     """A name of the service that looks like a second address adds none."""
     service, other = start(names=["qwen3-small", "qwen3-big"]), start()
@@ -82,7 +78,7 @@ def test_the_models_of_a_service_the_files_and_the_shipped_one_are_offered(
 
 
 def test_a_service_with_several_models_offers_them_behind_its_address(
-    start: Start, open_screen: Callable[..., Screen], script: Callable[..., str]
+    start: Start, open_screen: OpenScreen, script: Script
 ) -> None:
     screen = open_screen("--model", script("Hello."), "--no-servers")
     screen.wait_for_prompt()
@@ -93,9 +89,7 @@ def test_a_service_with_several_models_offers_them_behind_its_address(
 
 
 @pytest.mark.model
-def test_the_shipped_model_has_a_name_and_says_what_it_is(
-    start: Start, open_screen: Callable[..., Screen], program: Callable[..., Any]
-) -> None:
+def test_the_shipped_model_has_a_name_and_says_what_it_is(start: Start, open_screen: OpenScreen, program: Run) -> None:
     assert program("-p", "Hello!", "--model", "tiny-tools", "--no-servers").stdout == "Hello! How can I help you?\n"
     screen = open_screen("--model", "tiny-tools", "--no-servers", size=(200, 30))
     screen.wait_for("it calls tools and knows nothing else. /model gets a real one.")
@@ -108,7 +102,7 @@ def test_the_shipped_model_has_a_name_and_says_what_it_is(
 
 
 def test_a_call_that_is_being_written_is_shown_with_its_length(
-    start: Start, open_screen: Callable[..., Screen], folder: Path
+    start: Start, open_screen: OpenScreen, folder: Path
 ) -> None:
     service = start("half a call")
     (folder / "own.toml").write_text("[openai]\nnative_tools = true\n", encoding="utf-8")
@@ -120,7 +114,7 @@ def test_a_call_that_is_being_written_is_shown_with_its_length(
     assert not [line for line in screen.lines() if "writing a call" in line]
 
 
-def test_a_service_that_goes_down_ends_only_the_turn(start: Start, open_screen: Callable[..., Screen]) -> None:
+def test_a_service_that_goes_down_ends_only_the_turn(start: Start, open_screen: OpenScreen) -> None:
     service = start()
     screen = open_screen("--model", service.url, "--no-servers")
     screen.wait_for_prompt()
@@ -133,7 +127,7 @@ def test_a_service_that_goes_down_ends_only_the_turn(start: Start, open_screen: 
     screen.wait_for(REPLY)
 
 
-def test_the_doctor_reports_whether_the_service_answers(start: Start, program: Callable[..., Any]) -> None:
+def test_the_doctor_reports_whether_the_service_answers(start: Start, program: Run) -> None:
     service = start()
 
     def ask(code: int) -> dict[str, Any]:
@@ -151,7 +145,7 @@ def test_the_doctor_reports_whether_the_service_answers(start: Start, program: C
 
 
 def test_the_wait_is_estimated_from_the_measured_speed(
-    start: Start, open_screen: Callable[..., Screen], environment: dict[str, str]
+    start: Start, open_screen: OpenScreen, environment: dict[str, str]
 ) -> None:
     state = Path(environment["HOME"]) / ".local/state/rkllm-chat"
     state.mkdir(parents=True, mode=0o700)
@@ -167,7 +161,7 @@ def test_the_wait_is_estimated_from_the_measured_speed(
 
 @pytest.mark.slow
 def test_parts_of_the_context_that_do_not_add_up_to_the_total_are_called_estimates(
-    start: Start, open_screen: Callable[..., Screen]
+    start: Start, open_screen: OpenScreen
 ) -> None:
     """The service counts 30 tokens for each prompt, as one that leaves the tools out."""
     screen = open_screen("--model", start().url)
@@ -182,7 +176,7 @@ def test_parts_of_the_context_that_do_not_add_up_to_the_total_are_called_estimat
     assert added and int(added[1].replace(",", "")) == sum(parts) > 2 * total
 
 
-def test_the_total_of_a_prompt_stays_while_it_is_read(start: Start, open_screen: Callable[..., Screen]) -> None:
+def test_the_total_of_a_prompt_stays_while_it_is_read(start: Start, open_screen: OpenScreen) -> None:
     """The service reports more cached tokens than were expected; they count as done."""
     service = start("half read")
     screen = open_screen("--model", service.url, "--no-servers")
@@ -203,7 +197,7 @@ def test_the_total_of_a_prompt_stays_while_it_is_read(start: Start, open_screen:
 
 @pytest.mark.slow
 def test_the_cached_part_of_a_prompt_is_shown_where_the_service_reports_it(
-    start: Start, open_screen: Callable[..., Screen]
+    start: Start, open_screen: OpenScreen
 ) -> None:
     for mode, tells in (("no usage", False), ("ok", True)):
         screen = open_screen("--model", start(mode=mode).url, "--no-servers")
