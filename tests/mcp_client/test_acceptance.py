@@ -386,29 +386,23 @@ ROWS: dict[str, tuple[dict[str, Any], set[str]]] = {
 
 
 @pytest.mark.parametrize("sandbox", ["off", pytest.param("auto", marks=pytest.mark.sandbox)])
-def test_what_is_notable_about_a_start_is_said(sandbox: str, clone: Clone) -> None:
-    clone.environment[SANDBOX_VARIABLE] = sandbox
+def test_what_is_notable_about_a_start_is_said(sandbox: str, clone: Clone, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the program: that the lines of a review are shown, the tests above see."""
+    monkeypatch.setenv(SANDBOX_VARIABLE, sandbox)
+    monkeypatch.setenv("HOME", str(clone.home))
+    monkeypatch.chdir(clone.folder)
     shutil.copy("/bin/cat", clone.folder / "own")
-    servers = {name: entry for name, (entry, _) in ROWS.items()}
-    (clone.folder / "mcp.json").write_text(json.dumps({"mcpServers": servers}), encoding="utf-8")
-    screen = clone.open_screen("trust", *ROWS, size=(1000, 600))
-    for name in ROWS:
-        screen.wait_until(lambda: screen.lines()[-1:] == [START], f"the question about {name}")
-        screen.type("n\r")
-        screen.wait_for(f"wants to start the MCP server {name},")
-    assert screen.wait_for_end() == 1
-    said: dict[str, set[str]] = {}
-    for line in screen.lines():
-        if match := re.search(r"wants to start the MCP server (\w+),", line):
-            said[match[1]] = set()
-        elif line.startswith("  ! "):
-            said[list(said)[-1]].add(line.removeprefix("  ! "))
-    assert set(said) == set(ROWS)
-    for name, (entry, expected) in ROWS.items():
+    text = json.dumps({"mcpServers": {name: entry for name, (entry, _) in ROWS.items()}})
+    servers = read_json(text, str(clone.folder / "mcp.json"), {}, Origin.PROJECT).servers
+    assert [server.name for server in servers] == [*ROWS]
+    for server in servers:
+        entry, expected = ROWS[server.name]
+        lines = describe_review(review_start(server), i18n.load())
+        said = {line.removeprefix("  ! ") for line in lines if line.startswith("  ! ")}
         is_found = entry["command"].startswith("./") or shutil.which(entry["command"])
-        is_bare = is_found and (sandbox == "off" or name in ("off", "claude"))  # else what it may do is not known
-        network = {"it can use the network"} if name == "network" and not is_bare else set()
-        assert (name, said[name]) == (name, expected | ({UNSANDBOXED} if is_bare else network))
+        is_bare = is_found and (sandbox == "off" or server.name in ("off", "claude"))  # else its reach is not known
+        network = {"it can use the network"} if server.name == "network" and not is_bare else set()
+        assert (server.name, said) == (server.name, expected | ({UNSANDBOXED} if is_bare else network))
 
 
 @pytest.mark.sandbox
