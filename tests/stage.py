@@ -31,6 +31,7 @@ from rkllm_chat.calls.scanner import InventedResult
 from rkllm_chat.chat.conversation import Conversation
 from rkllm_chat.chat.event_stream import stream_events
 from rkllm_chat.chat.turn import Turn
+from rkllm_chat.cli.main import main
 from rkllm_chat.config.settings import Generation, Settings
 from rkllm_chat.core import i18n
 from rkllm_chat.core.events import Event, Reading, Text, Thought, WritingCall
@@ -51,6 +52,14 @@ AFTER_ENTER_S = 0.1
 PROGRAM = [sys.executable, "-m", "rkllm_chat"]
 NO_BOARD = '[[servers]]\nname = "board"\ncommand = "x"\nenabled = false\n'
 """An entry that switches off the bundled server, whose start takes a second."""
+
+
+def run_here(*arguments: str) -> int:
+    """Run `rkllm-chat` in this process and return its exit code."""
+    try:
+        return main(arguments)
+    except SystemExit as end:
+        return int(end.code or 0)
 
 
 def write_files(root: Path, files: Mapping[str, str]) -> Path:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import fork_server
-from stage import PROGRAM, Screen, Script
+from rkllm_chat.config.files import TRUST_VARIABLE
+from stage import PROGRAM, Screen, Script, run_here
 
 MB = 1 << 20
 ALONE = ("--no-servers",)
@@ -37,8 +40,6 @@ def start(
         (["-p", "x", "--max-tokens", "1e9"], "rkllm-chat: --max-tokens must be a whole number"),
         (["-p", "x", "--theme", "x"], 'rkllm-chat: --theme is "x". Allowed: auto,'),
         (["-p", "x", "--json-schema", '{"type": "objec"}'], "--json-schema is invalid: type: 'objec' is no type"),
-        (["-p", "x", "--set", "thene=x"], '--set: unknown key "thene". Did you mean "theme"?'),
-        (["-p", "x", "--set", "theme=x"], '--set: chat.theme is "x".'),
         (["-p"], "argument -p/--prompt: it needs a value: -p TEXT\n"),
         (["-p", "x", "--allow"], "it needs a value: --allow PATTERN\n"),
         (["sessions", "nosuch"], "rkllm-chat sessions: argument ACTION: invalid choice: 'nosuch'"),
@@ -58,12 +59,16 @@ def start(
     ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else "",
 )
 def test_an_invalid_command_line_is_rejected_before_a_server_is_started(
-    arguments: list[str], part: str, environment: dict[str, str], folder: Path
+    arguments: list[str], part: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (folder / "mcp_config.toml").write_text(
         '[[servers]]\nname = "mark"\ncommand = "touch"\nargs = ["started"]\n', encoding="utf-8"
     )
-    code, output, errors = start(environment, folder, *arguments)
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv(TRUST_VARIABLE, "1")
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO()))
+    code = run_here(*arguments)
+    output, errors = capsys.readouterr()
     assert (code, output) == (2, "")
     assert part in errors and "\x1b" not in errors
     assert not (folder / "started").exists()
@@ -96,10 +101,12 @@ def make_models(folder: Path) -> None:
     ],
 )
 def test_a_file_that_is_not_a_model_is_rejected_in_one_line(
-    model: str, part: str, environment: dict[str, str], folder: Path
+    model: str, part: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     make_models(folder)
-    code, output, errors = start(environment, folder, "-p", "hi", "--model", model, *ALONE)
+    monkeypatch.chdir(folder)
+    code = run_here("-p", "hi", "--model", model, *ALONE)
+    output, errors = capsys.readouterr()
     assert (code, output) == (5, "")
     assert part in errors and errors.count("\n") == 1 and "\x1b" not in errors
 

@@ -14,9 +14,8 @@ import pytest
 
 from rkllm_chat.cli import json_commands
 from rkllm_chat.cli.commands import COMMANDS, RENAMED
-from rkllm_chat.cli.main import main
 from shell import Shell
-from stage import PROGRAM, Run
+from stage import PROGRAM, Run, run_here
 
 TREES = Path(__file__).parents[1] / "trees"
 MCP_TOOL = [sys.executable, "-m", "rkllm_chat.cli.mcp_tool"]
@@ -110,11 +109,10 @@ def test_help_has_no_colors(program: Run, environment: dict[str, str]) -> None:
 
 
 def test_an_error_about_a_value_names_no_function(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["-p", "x", "--timeout", "many"])
+    assert run_here("-p", "x", "--timeout", "many") == 2
     assert "a number of seconds, not 'many'" in capsys.readouterr().err
     for option in ("--max-steps", "--temperature", "--seed"):  # former options
-        assert main(["-p", "x", option, "many"]) == 2
+        assert run_here("-p", "x", option, "many") == 2
         assert "number, not 'many'" in capsys.readouterr().err
 
 
@@ -146,10 +144,7 @@ def test_an_error_about_a_value_names_no_function(capsys: pytest.CaptureFixture[
 def test_an_invalid_command_line_is_one_line(
     arguments: tuple[str, ...], text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    try:
-        code = main(arguments)
-    except SystemExit as end:
-        code = int(end.code or 0)
+    code = run_here(*arguments)
     (line,) = capsys.readouterr().err.splitlines()[-1:]
     assert code == 2 and text in line
 

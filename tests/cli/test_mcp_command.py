@@ -16,7 +16,7 @@ from mcp_client.chaos_http import open_site
 from mcp_client.faults import chaos, left_behind
 from rkllm_chat.config.files import TRUST_VARIABLE
 from rkllm_chat.config.settings import read_toml
-from stage import NO_BOARD, Run, Screen, call_text
+from stage import NO_BOARD, Run, Screen, call_text, run_here
 
 
 @pytest.fixture
@@ -199,9 +199,16 @@ BAD = {
 
 @pytest.mark.parametrize(("words", "code", "message"), BAD.values(), ids=BAD)
 def test_a_wrong_command_line_is_an_error_and_writes_nothing(
-    words: tuple[str, ...], code: int, message: str, program: Run, folder: Path
+    words: tuple[str, ...],
+    code: int,
+    message: str,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert message in program("mcp", *words, code=code).stderr
+    monkeypatch.chdir(folder)
+    assert run_here("mcp", *words) == code
+    assert message in capsys.readouterr().err
     assert [*folder.iterdir()] == []
 
 
