@@ -139,7 +139,7 @@ async def run_prompt(
         return await asyncio.wait_for(run(), timeout_s)
     except asyncio.TimeoutError:
         text = f"The turn was not finished within {timeout_s:g} s."
-        error: ChatError = TimeLimitError(text, "Raise --timeout.", phase="turn", **_describe(answer))
+        error: ChatError = TimeLimitError(text, "Raise --timeout.", phase="turn", **_describe(answer, settings))
     except ChatError as failure:
         error = failure
     except asyncio.CancelledError:
@@ -198,7 +198,7 @@ async def _run_turn(app: App, prompt: Prompt, output: Output, answer: Answer, em
 def _explain_decline(app: App, result: ToolResult) -> str:
     """Return what permits a call that was declined; "" if nothing does."""
     words, policy = app.words, app.chat.effective_policy
-    tool = Tool(result.tool, server=result.server, of_folder=_is_of_folder(app, result.server))
+    tool = Tool(result.tool, server=result.server, of_folder=_is_of_folder(app.settings, result.server))
     match result.decline_reason:
         case "withheld":
             return words("ask.held", tool=tool.full_name, server=tool.server)
@@ -216,8 +216,8 @@ def _explain_decline(app: App, result: ToolResult) -> str:
     return ""
 
 
-def _is_of_folder(app: App, name: str) -> bool:
-    return any(server.name == name and needs_acceptance(server) for server in app.settings.servers)
+def _is_of_folder(settings: Settings, name: str) -> bool:
+    return any(server.name == name and needs_acceptance(server) for server in settings.servers)
 
 
 def _list_notices(app: App, prompt: Prompt) -> Iterator[str]:
@@ -273,40 +273,48 @@ async def _show_text(app: App, events: AsyncIterator[Event], _answer: Answer, ou
         sys.stdout, errors, app.words, color=False, mark="", names_servers=lambda: len(connections) > 1
     )
     last: Event | None = None
-    async for last in events:
-        terminal.show(last)
+    try:
+        async for last in events:
+            terminal.show(last)
+    finally:
+        terminal.end_line()  # an error that ends the turn stands on a line of its own
     return exit_code(last)
 
 
-async def _show_json(_app: App, events: AsyncIterator[Event], answer: Answer, output: Output) -> int:
+async def _show_json(app: App, events: AsyncIterator[Event], answer: Answer, output: Output) -> int:
     """Print one JSON document at the end and return the exit code."""
     async for _ in events:
         pass
     end = answer.end
-    result = {**_describe(answer), "reason": end.reason, "usage": _sum_usage(end.usage), "notices": answer.notices}
+    result = {
+        **_describe(answer, app.settings),
+        "reason": end.reason,
+        "usage": _sum_usage(end.usage),
+        "notices": answer.notices,
+    }
     if output.schema is not None and not exit_code(end):
         result["value"] = json.loads(result["text"])
     write_result(result)
     return exit_code(end)
 
 
-def _describe(answer: Answer) -> dict[str, Any]:
+def _describe(answer: Answer, settings: Settings) -> dict[str, Any]:
     """Return the text, who wrote it, and the calls as JSON."""
     return {
         "text": answer.text,
         "answered_by": answer.end.answered_by,
         "calls": [_describe_call(result) for result in answer.results],
-        "suggested_calls": [*_list_suggested(answer)],
+        "suggested_calls": [*_list_suggested(answer, settings)],
     }
 
 
-def _list_suggested(answer: Answer) -> Iterator[dict[str, Any]]:
+def _list_suggested(answer: Answer, settings: Settings) -> Iterator[dict[str, Any]]:
     """Yield the calls that the answer describes, and those that lack a permission, with what allows them."""
     for call in answer.suggested:
         yield {"tool": call.name, "arguments": call.arguments}
     for result in answer.results:
         if result.decline_reason == "permission":
-            tool = Tool(result.tool, server=result.server)
+            tool = Tool(result.tool, server=result.server, of_folder=_is_of_folder(settings, result.server))
             yield {"tool": tool.full_name, "arguments": result.arguments, "allow": exact_pattern(tool)}
 
 

@@ -38,6 +38,7 @@ ANSWER_MARK = "◆ "
 DIM, PLAIN = "\x1b[2m", "\x1b[0m"
 _ONLY_ERRORS = Theme(error="error")
 _MAX_USER_LINES = 40
+_MAX_NOTICE_LENGTH = 2000
 GAP, _MIN_CELL = "  ", 16
 _RESOURCE_READ = ("", "read_resource", "completed")  # server, tool and status of its result
 
@@ -102,7 +103,9 @@ class EventPrinter:
                 if isinstance(event, TurnEnded):
                     self.end_line()
                 if line := describe_event(event, self._words, self._names_servers()):
-                    self._write_line(line, bool(_ONLY_ERRORS.style_of(event)))  # a failure is never dim
+                    # what the program says is whole: its end is what to do
+                    limit = _MAX_NOTICE_LENGTH if isinstance(event, Notice) else MAX_LINE_LENGTH
+                    self._write_line(line, bool(_ONLY_ERRORS.style_of(event)), limit)  # a failure is never dim
                 if isinstance(event, ToolFinished):
                     lines = sanitize_for_terminal(event.result.text).splitlines() if event.is_asked else []
                     self._write_lines([*lines, *format_user_text(event.result, self._words)])
@@ -132,8 +135,8 @@ class EventPrinter:
         self._answer.flush()
         self._space = text[len(words) :]
 
-    def _write_line(self, text: str, is_error: bool = False) -> None:
-        self._write_lines([truncate(text, MAX_LINE_LENGTH)], self._color and not is_error)
+    def _write_line(self, text: str, is_error: bool = False, limit: int = MAX_LINE_LENGTH) -> None:
+        self._write_lines([truncate(text, limit)], self._color and not is_error)
 
     def _write_lines(self, lines: Sequence[str], is_dim: bool = False) -> None:
         from .markdown.cells import break_words

@@ -208,7 +208,9 @@ def test_a_conversation_is_exported_and_no_file_is_overwritten(
     exports = {"": f"{name}.md", "json": f"{name}.json", "talk.json": "talk.json", "md my talk": "my talk"}
     for arguments, file in exports.items():
         screen.enter(f"/export {arguments}".strip(), f"Conversation exported to {file}")
-    screen.enter("/export there.md", "Cannot write there.md: File exists.")
+    screen.enter("/export there.md", "Cannot write there.md: File exists. Existing files are not overwritten.")
+    lines = screen.enter("/export none/talk.md", "Cannot write none/talk.md: No such file or directory.")
+    assert sum("Existing files are not overwritten" in line for line in lines) == 1
     screen.enter("/export talk.html", "Unknown export format html.")
     for page in (folder / f"{name}.md", folder / "my talk"):
         assert "> How deep?\n\nTwo &lt;b>metres" in page.read_text("utf-8")

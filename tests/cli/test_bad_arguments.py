@@ -91,7 +91,7 @@ def make_models(folder: Path) -> None:
         ("missing.gguf", "missing.gguf: No such file"),
         ("loop.gguf", "loop.gguf: Too many levels"),
         ("~nosuchuser/x.gguf", "~nosuchuser/x.gguf: No such file"),
-        ("junk.gguf", "junk.gguf: not a GGUF file"),
+        ("junk.gguf", "junk.gguf: not a GGUF file (it begins with '\\x00\\x01\\x02\\x03')"),
         ("lies.gguf", "lies.gguf"),
         ("folder.rkllm", "folder.rkllm: Is a directory"),
         ("empty.rkllm", "empty.rkllm: the file is empty"),

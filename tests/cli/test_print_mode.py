@@ -356,6 +356,16 @@ def test_a_turn_that_is_too_slow_ends_with_what_it_has(
     assert "--timeout" in error["details"]["hint"]
 
 
+@pytest.mark.slow
+def test_the_error_of_a_turn_that_is_too_slow_stands_on_a_line_of_its_own(program: Run, script: Script) -> None:
+    model = script({"text": "Slowly", "wait": True})
+    done = program("-p", "Act!", "--model", model, *NO_SERVERS, "--timeout", "4", code=7)
+    assert (done.stdout, done.stderr) == (
+        "Slowly\n",
+        "rkllm-chat: The turn was not finished within 4 s. Raise --timeout.\n",
+    )
+
+
 def user_messages(environment: dict[str, str]) -> list[str]:
     """The messages of the user in the only saved session."""
     (session,) = (Path(environment["HOME"]) / ".local/state/rkllm-chat/sessions").glob("*.jsonl")

@@ -297,3 +297,17 @@ def test_a_call_is_declined_at_the_end_of_input(
     calls = json.loads(done.stdout)["result"]["calls"]
     assert [call["status"] for call in calls] == ["completed" if ran else "declined"]
     assert clone.ran("add") == ran
+
+
+def test_a_script_is_told_whole_what_starts_a_server_of_a_folder_and_what_permits_its_call(
+    clone: Clone, script: Script, program: Run
+) -> None:
+    clone.write()
+    turn = ("--model", script(call_text("add", **ADD), "So."), "-p", "add 1 and 2")
+    assert "set RKLLM_CHAT_TRUST_PROJECT=1 if you trust every folder.]\n" in program(*turn).stderr
+    program("mcp", "trust", "chaos", "--yes")
+    result = json.loads(program(*turn, "--output-format", "json").stdout)["result"]
+    (suggested,) = result["suggested_calls"]
+    assert suggested["allow"] == "./chaos__add" and f"--allow {suggested['allow']}," in result["text"]
+    allowed = program(*turn, "--output-format", "json", "--allow", suggested["allow"]).stdout
+    assert json.loads(allowed)["result"]["suggested_calls"] == []

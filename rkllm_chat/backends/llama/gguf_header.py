@@ -86,7 +86,7 @@ def read_gguf_header(path: Path, hint: str = _HINT) -> GgufHeader:
         ModelError: The file cannot be read or is no GGUF, or its header is damaged or too large.
     """
     if (magic := read_beginning(path, hint)) != MAGIC:
-        raise ModelError(f"{path}: not a GGUF file (it begins with {magic!r}).", hint, path=str(path))
+        raise ModelError(f"{path}: not a GGUF file (it begins with {repr(magic)[1:]}).", hint, path=str(path))
     with open_regular(path, hint) as file:
         try:
             return _Reader(file).read_header()

@@ -325,7 +325,10 @@ def _find_file_error(board: Board, model: _ModelFile) -> tuple[str, str] | None:
     if mistaken := find_mistaken_download(head):
         return f"{model.name}: {mistaken[0]}, not the model", mistaken[1]
     if not model.is_for_npu and not head.startswith(MAGIC):
-        return f"{model.name}: neither .rkllm nor a GGUF file (it begins with {head[:4]!r})", "Select a model file."
+        return (
+            f"{model.name}: neither .rkllm nor a GGUF file (it begins with {repr(head[:4])[1:]})",
+            "Select a model file.",
+        )
     return None
 
 

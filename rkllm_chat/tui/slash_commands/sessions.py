@@ -99,7 +99,8 @@ async def export_session(app: App, argument: str, emit: Emit) -> None:
     try:
         write_export(path, text)
     except OSError as error:
-        await emit(Notice(words("commands.not_exported", path=path, reason=error.strerror or error)))
+        key = "export_exists" if isinstance(error, FileExistsError) else "not_exported"
+        await emit(Notice(words(f"commands.{key}", path=path, reason=error.strerror or error)))
         return
     await emit(Notice(words("commands.exported", path=path)))
 
