@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import chain, repeat
 from pathlib import Path
+from shutil import get_terminal_size
 
 from ..core.i18n import Words
 from ..prompt.tool_ranking import CJK_RUN
-from .markdown.cells import wrap_text
+from .markdown.cells import cut_text, wrap_text
 from .topic_index import Document, TopicIndex
 
 _QUESTIONS = Path(__file__).with_name("questions")
@@ -21,6 +22,8 @@ _COMMENT = re.compile(r"<!--(.*?)-->\n*", re.DOTALL)
 _HEADING = re.compile(r"^#{1,3} (.+)$", re.MULTILINE)
 _ROW = re.compile(r"^\| (?!Key |Symptom |--- )(.+?) \| (.+) \|$", re.MULTILINE)
 _WIDE_LINE_END = re.compile(r"(?<![\x00-\x7f])\n")
+_COMMENT_IN_CODE = re.compile(r"(.*?\S) +# (.*)")
+_MIN_WIDTH, _MARGIN = 20, 2
 _WIDTH, _MAX_SHOWN_LINES, _MAX_TITLES = 78, 30, 3
 _TABLE_PAGES = ("settings.md", "troubleshooting.md")
 """Pages whose rows are topics of their own."""
@@ -146,11 +149,17 @@ def _find_languages(text: str, language: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys((language, "en", *others)))
 
 
-def format_found(answer: Answer, words: Words) -> str:
-    """Return an answer with the titles of others, or the titles alone, for the terminal; "" if there is nothing."""
+def format_found(answer: Answer, words: Words, command: str = "/help") -> str:
+    """Return an answer with the titles of others, or the titles alone, for the terminal; "" if there is nothing.
+
+    Args:
+        answer: The answer.
+        words: The language.
+        command: What shows the topic of a title that is written behind it.
+    """
     if not answer.near:
         return answer.text
-    heading = words("help.others" if answer.text else "help.near")
+    heading = words("help.others" if answer.text else "help.near", command=command)
     titles = [f"- {title}" for title in answer.near]
     return "\n".join([*([answer.text, ""] if answer.text else []), heading, *titles])
 
@@ -214,17 +223,52 @@ def _name_topic(topic: _Topic) -> str:
 
 
 def _format_answer(topic: _Topic) -> str:
-    """Return a text for _WIDTH cells: code is indented, the page of a link stands in parentheses, a long one is cut."""
+    """Return a text for the terminal: code is indented, the page of a link stands in parentheses, a long one is cut."""
+    width = max(_MIN_WIDTH, min(_WIDTH, get_terminal_size().columns - _MARGIN))
     blocks: list[str] = []
     text = _LINK.sub(lambda link: f"{link[1]} ({'' if link[2] else 'docs/'}{link[3]})", _COMMENT.sub("", topic.text))
     for block in text.strip().split("\n\n"):
         if block.startswith("```"):
-            blocks.append("\n".join(f"    {line}" for line in block.splitlines()[1:-1]))
-        elif block.startswith(("|", "- ")):
-            blocks.append(block)
+            shown = [row for line in block.splitlines()[1:-1] for row in _format_code(line, width)]
+        elif block.startswith("|"):
+            shown = _format_table(block, width)
+        elif block.startswith("- "):
+            shown = [row for item in re.split(r"\n(?=- )", block) for row in _indent(_join_lines(item), width, 0, 2)]
         else:
-            blocks.append("\n".join(wrap_text(_WIDE_LINE_END.sub("", block).replace("\n", " "), _WIDTH)))
+            shown = wrap_text(_join_lines(block), width)
+        blocks.append("\n".join(shown))
     lines = "\n\n".join(blocks).splitlines()
     if topic.page and len(lines) > _MAX_SHOWN_LINES:
         lines = [*lines[:_MAX_SHOWN_LINES], f"... docs/{topic.page}"]
     return "\n".join(lines)
+
+
+def _format_code(line: str, width: int) -> list[str]:
+    """Return a line of code, indented; what does not fit is indented more, and its comment below it."""
+    if cut_text(line, width - 4) == line:
+        return [f"    {line}"]
+    comment = _COMMENT_IN_CODE.fullmatch(line)
+    rows = _indent(comment[1] if comment else line, width, 4, 8)
+    return [*rows, *(_indent(f"# {comment[2]}", width, 6, 8) if comment else [])]
+
+
+def _format_table(block: str, width: int) -> list[str]:
+    """Return each row of a table as its first cell and, below it, what its columns say of it."""
+    head, _, *rows = ([cell.strip() for cell in row.strip("| ").split(" | ")] for row in block.splitlines())
+    lines: list[str] = []
+    for first, *others in rows:
+        lines += wrap_text(first, width)
+        for name, cell in zip(head[1:], others):  # noqa: B905 - a cell may contain the mark
+            lines += _indent(f"{name}: {cell}" if len(head) > 2 else cell, width, 4, 4) if cell else []
+    return lines
+
+
+def _indent(text: str, width: int, first: int, others: int) -> list[str]:
+    """Return a text as lines of at most `width` cells, indented by so many blanks in its first line and in others."""
+    rows = wrap_text(text, width - others)
+    return [f"{' ' * (others if number else first)}{row}" for number, row in enumerate(rows)]
+
+
+def _join_lines(text: str) -> str:
+    """Return the lines of a paragraph as one; between wide characters a line end is no blank."""
+    return re.sub(r"\n *", " ", _WIDE_LINE_END.sub("", text))
