@@ -50,7 +50,6 @@ DAMAGES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "too many layers": (lambda gguf: with_size(gguf, "block_count", 65_536), "it claims 65536 layers"),
     "layers without tensors": (lambda gguf: with_size(gguf, "block_count", 9), "has tensors of 8"),
     "a negative context": (lambda gguf: with_size(gguf, "context_length", 2**32 - 1), "its context_length is 42949"),
-    "an assertion of llama.cpp": (lambda gguf: with_size(gguf, "rope.dimension_count", 63), "was ended by SIGABRT"),
     "a vocabulary without bytes": (lambda gguf: with_field(gguf, VOCABULARY, "llama"), "was ended by SIGABRT"),
     "a pooling that there is not": (lambda gguf: with_pooling(gguf, 77), ""),
     "an exception of llama.cpp": (lambda gguf: with_size(gguf, "vocab_size", 7), ""),

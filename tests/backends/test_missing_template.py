@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 
 from altered import with_template, without_template
+from rkllm_chat.backends.llama.backend import LlamaBackend
+from rkllm_chat.backends.llama.engine import describe_missing_template, read_model_names
+from rkllm_chat.core import i18n
 from stage import OpenScreen, Run
 
 pytestmark = pytest.mark.model
@@ -41,25 +44,37 @@ def put_model(shipped_model: Path, folder: Path) -> Callable[[str], str]:
     return put
 
 
+def test_what_is_said_of_a_model_without_a_template_follows_from_its_name() -> None:
+    metadata = {"general.name": "some-thing", "general.architecture": "qwen3"}
+    for name, said in NAMES.items():
+        sentence = describe_missing_template(name, read_model_names(Path(name), metadata))
+        assert i18n.load()(sentence.key, **sentence.values) == f"{name} {said}"
+
+
 def test_a_script_is_told_on_standard_error_and_the_doctor_says_the_same(
     put_model: Callable[[str], str], program: Run
 ) -> None:
-    reported = {}
-    for name in NAMES:
-        report = json.loads(program("doctor", "--json", "--model", put_model(name), code=None).stdout)["result"]
-        reported[name] = [line["value"] for line in report["lines"] if line["name"] == "template"]
-    assert reported == {name: [f"{name} {said}"] for name, said in NAMES.items()}
     for name in SPOKEN:
+        report = json.loads(program("doctor", "--json", "--model", put_model(name), code=None).stdout)["result"]
+        reported = [line["value"] for line in report["lines"] if line["name"] == "template"]
         done = program("--no-servers", "--model", name, "-p", "Hello!", "--max-tokens", "4")
-        assert [line for line in done.stderr.splitlines() if "template" in line] == reported[name]
+        said = [line for line in done.stderr.splitlines() if "template" in line]
+        assert reported == said == [f"{name} {NAMES[name]}"]
 
 
 @pytest.mark.parametrize("source", ["{% if messages %}", "{{ messages | nosuchfilter }}", "{{ nosuchfunction() }}"])
 def test_a_template_that_does_not_compile_is_replaced_by_that_of_the_family(
-    source: str, shipped_model: Path, program: Run, folder: Path
+    source: str, open_llama: Callable[..., LlamaBackend]
+) -> None:
+    (notice,) = open_llama(512, source).load_notices
+    assert (notice.key, notice.values["template"]) == ("chat.bad_template", "chatml")
+
+
+def test_a_template_that_is_replaced_is_said_by_a_script_and_the_doctor(
+    shipped_model: Path, program: Run, folder: Path
 ) -> None:
     model = folder / "harbour-instruct.gguf"
-    model.write_bytes(with_template(shipped_model.read_bytes(), source))
+    model.write_bytes(with_template(shipped_model.read_bytes(), "{% if messages %}"))
     done = program("--no-servers", "--model", model.name, "-p", "Hello!", "--max-tokens", "4")
     said = [line for line in done.stderr.splitlines() if "template" in line]
     assert len(said) == 1 and said[0].startswith(f"{model.name}: The model's chat template ")
