@@ -25,7 +25,7 @@ _MAX_CALLS = 5
 
 
 def describe_changes(chat: Conversation, shown: ToolResult | None = None) -> str:
-    """Return one line on the calls of this turn that may have changed something, or lack a permission; "" without any.
+    """Return one line on the calls of this turn that may have changed something, or were refused; "" without any.
 
     It is in the language of the question, and without a result that is shown anyway.
     """
@@ -42,6 +42,8 @@ def _list_changes(chat: Conversation, shown: ToolResult | None) -> Iterator[str]
         if result.decline_reason == "permission":
             call, pattern = _summarize_call(tool, result), quote(exact_pattern(tool))
             yield _load_words(chat)("chat.not_permitted", call=call, pattern=pattern)
+        elif result.decline_reason == "user" and result.status == "declined":
+            yield _load_words(chat)("chat.not_allowed", call=_summarize_call(tool, result))
         elif result.server and may_write(tool) and result.status in ("completed", "failed"):
             yield _describe_call(chat, result)
 

@@ -156,14 +156,15 @@ class ReplyCalls:
         is_stopped: The user ended the turn when asked about a call.
         was_declined: The user has not accepted a call that the reply does not make: no other one is offered.
         missing: Required arguments whose values stand nowhere, and which the user is asked for in the answer.
-        lacks_permission: A call needs a permission, and nobody was there to ask; the model is not left to explain it.
+        was_denied: A call needs a permission that nobody was there to give, or the user refused it without a reason;
+            the model, which would make a reason up, is not left to explain it.
     """
 
     def __init__(self, chat: Conversation, state: TurnState, starts_early: bool) -> None:
         self.found: list[CallFound | CallUnreadable] = []
         self.is_stopped = self.was_declined = False
         self.missing: list[str] = []
-        self.lacks_permission = False
+        self.was_denied = False
         self._chat, self._state, self._starts_early = chat, state, starts_early
         self._rules = ValueRules(chat)
         self._running = RunningCalls()
@@ -377,7 +378,8 @@ class ReplyCalls:
         must_ask = bool(missing) or (is_again and not run.tool.read_only)
         made_up = self._rules.list_made_up(run.tool, call.arguments)
         verdict = await self._ask(run, replace(position, made_up=made_up), must_ask)
-        self.lacks_permission = self.lacks_permission or (verdict == "unpermitted" and self._rules.hold_for(run.tool))
+        is_unexplained = verdict in ("unpermitted", "declined") and self._rules.hold_for(run.tool)
+        self.was_denied = self.was_denied or is_unexplained
         if verdict != "stopped":
             state.record_call(run.fingerprint, _only_reads(run.tool), may_write(run.tool))
         match verdict:

@@ -184,7 +184,7 @@ class Turn:
             return "stopped"
         if calls.missing:
             return await self._say(ask_for_values(chat, calls.missing), self._report_changes(emit))
-        if calls.lacks_permission:
+        if calls.was_denied:
             return "answer" if has_result(chat) else await self._say(describe_changes(chat), emit)
         self._unrun = "".join(call.raw for call in calls.found if isinstance(call, CallUnreadable))
         if self._state.gave_up:

@@ -20,7 +20,7 @@ from rkllm_chat.config.settings import Generation
 from rkllm_chat.core import i18n
 from rkllm_chat.core.events import Event, ReplyDiscarded, Text
 from rkllm_chat.core.messages import Tool
-from rkllm_chat.core.protocols import ApprovalCallback, CallPosition, Consent, decline_all
+from rkllm_chat.core.protocols import ApprovalCallback, CallPosition, Consent, Decline, decline_all
 from rkllm_chat.mcp_client.content import resource_tools
 from rkllm_chat.tui.event_lines import describe_event
 from stage import FakeToolbox, call_text, make_chat, take_turn
@@ -98,10 +98,10 @@ def answer_with(text: str) -> Any:
 class Asked:
     """Approves or declines, and keeps what was asked."""
 
-    def __init__(self, consent: Consent) -> None:
+    def __init__(self, consent: Consent | Decline) -> None:
         self.consent, self.tools = consent, list[str]()
 
-    async def __call__(self, tool: Tool, _arguments: Mapping[str, Any], _position: CallPosition) -> Consent:
+    async def __call__(self, tool: Tool, _arguments: Mapping[str, Any], _position: CallPosition) -> Consent | Decline:
         self.tools.append(tool.name)
         return self.consent
 
@@ -1011,6 +1011,19 @@ def test_a_forbidden_call_beside_others_keeps_none_of_them_from_being_run_or_cor
 )
 def test_a_name_that_begins_with_a_verb_of_reading_only_reads(name: str, may_change: bool) -> None:
     assert may_write(Tool(name)) is may_change
+
+
+@pytest.mark.parametrize("answer", ["no", Decline("keep it")])
+def test_a_call_that_was_refused_without_a_reason_is_explained_by_the_program(answer: Consent | Decline) -> None:
+    chat, _ = open_office(
+        [call_text("delete_note", title="wifi"), "You lack the rights.", "Bye."], Asked(answer), policy=Policy()
+    )
+    refused = 'Not called, as you said no: box__delete_note title="wifi".'
+    assert read(take_turn(chat, "Delete the note wifi.")).text == (
+        refused if answer == "no" else "You lack the rights."
+    )
+    take_turn(chat, "Thanks.")
+    assert "The user did not allow this call" in str(backend_of(chat).prompts[-1])
 
 
 def test_what_lacks_a_permission_is_said_before_the_answer_from_other_results() -> None:

@@ -31,7 +31,7 @@ def ask(screen: Screen, line: str) -> None:
 
 @pytest.mark.usefixtures("harbour")
 def test_the_model_is_told_why_a_call_was_declined(open_chat: OpenChat, folder: Path) -> None:
-    calls = (call_text("write_log", text="x"), "Sorry.", call_text("write_log", text="x"), "Again.")
+    calls = (call_text("write_log", text="x"), "Sorry.", call_text("write_log", text="x"))
     screen = open_chat(HARBOUR, *calls, size=(120, 40))
     told = "The user did not allow this call: it is Sunday"
     ask(screen, "go")
@@ -47,7 +47,7 @@ def test_the_model_is_told_why_a_call_was_declined(open_chat: OpenChat, folder: 
         lambda: screen.lines()[-2] == "Why not? Type a reason for the model, then Enter; Enter alone gives none:",
         "a question",
     )
-    screen.say("\x1b", "'write_log' declined]", "◆ Again.")
+    screen.say("\x1b", "'write_log' declined]", '◆ Not called, as you said no: harbour__write_log text="x".')
 
 
 @pytest.mark.usefixtures("harbour")
@@ -82,7 +82,7 @@ def test_a_question_about_a_resource_names_its_server_and_is_not_asked_without_o
 
 @pytest.mark.usefixtures("harbour")
 def test_enter_behind_the_key_n_does_not_skip_the_reason(open_chat: OpenChat) -> None:
-    screen = open_chat(HARBOUR, call_text("write_log", text="x"), "Sorry.", call_text("write_log", text="x"), "Again.")
+    screen = open_chat(HARBOUR, call_text("write_log", text="x"), "Sorry.", call_text("write_log", text="x"))
     ask(screen, "go")
     screen.say("n", "Enter alone gives none:")
     screen.wait_for_rest(PAUSE_S)
@@ -91,7 +91,7 @@ def test_enter_behind_the_key_n_does_not_skip_the_reason(open_chat: OpenChat) ->
     ask(screen, "go on")
     screen.say("n", "Enter alone gives none:")
     screen.wait_for_rest(ENTER_SKIPS_S)
-    screen.say("\r", "'write_log' declined]", "◆ Again.")
+    screen.say("\r", "'write_log' declined]", "◆ Not called, as you said no")
 
 
 @pytest.mark.usefixtures("harbour")

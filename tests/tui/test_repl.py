@@ -134,7 +134,8 @@ def test_a_call_runs_only_when_it_was_approved(answer: str, line: str, open_chat
     screen = open_chat(HARBOUR, call_text("write_log", text="x"), "So it is.")
     screen.type("tide?\r")
     screen.wait_for_end_of_line("stop:")
-    screen.say(answer, f"[MCP: Tool 'write_log' {line}", "So it is.")
+    said = "So it is." if answer == "y" else "Not called, as you said no: harbour__write_log"
+    screen.say(answer, f"[MCP: Tool 'write_log' {line}", said)
     assert (harbour / "called").exists() == (answer == "y")
 
 
