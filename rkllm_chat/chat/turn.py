@@ -173,8 +173,7 @@ class Turn:
             finally:  # not before a user has answered: what a call replaces is no answer if the program is killed
                 self._requests.keep(reply, "discarded" if announced else kind)
             if announced:
-                chat.history.append(Message("assistant", announced.raw))
-                await emit(announced)
+                await self._replace(reply if not kind else None, announced, emit)
             if not (calls.found or calls.missing):
                 return "answer" if kind else reply.usage.end_reason
             await calls.run(reply.usage, emit)
@@ -235,6 +234,13 @@ class Turn:
             return None
         name = shown_name(accepted.tool, chat.toolbox.tools)
         return CallFound(accepted.call, write_call(chat, name, accepted.call.arguments))
+
+    async def _replace(self, reply: ReplyStream | None, announced: CallFound, emit: Emit) -> None:
+        """Put a call into the history in the place of a reply; its text, if it is not discarded yet, is no answer."""
+        if reply and reply.has_text:
+            await emit(ReplyDiscarded(reason="announced"))
+        self._chat.history.append(Message("assistant", announced.raw))
+        await emit(announced)
 
     def _has_more(self) -> bool:
         """Return whether the question has more to look up behind a result, whatever the last reply was."""

@@ -70,6 +70,7 @@ REASONS: Mapping[str, str] = {
     "data": "an answer behind calls is JSON, and the question asks for none",
     "old": "a call of an earlier turn is made again, and the question does not ask for it",
     "nameless": "a call has a name of the conversation in the place of a tool's",
+    "announced": "a reply has no call, and a call is made in its place",
     "missing": "an announced call reads something that the question does not name: the user is asked",
     "unasked": "behind a result: the call may change something, and the question does not ask for that",
 }

@@ -323,7 +323,9 @@ WIFI = {"title": "wifi"}
 def test_an_announced_call_is_made_and_kept_instead_of_the_sentence(announcement: str, is_read: bool) -> None:
     forced = [] if is_read else [NOTE]
     chat, toolbox = open_office([announcement, *forced, "It is tulip.", "Bye."])
-    answer = read(take_turn(chat, "What does the note wifi say?"))
+    events = take_turn(chat, "What does the note wifi say?")
+    answer = read(events)
+    assert [event.reason for event in events if isinstance(event, ReplyDiscarded)] == ["announced"]
     assert (toolbox.called, answer.text, answer.suggested) == ([("read_note", WIFI)], "It is tulip.", [])
     take_turn(chat, "Thanks.")
     said = [message.text for message in backend_of(chat).prompts[-1]]
