@@ -383,7 +383,7 @@ def _holds_result(reply: str, text: str, evidence: Evidence) -> bool:
     asked = evidence.question.words | evidence.used.words | get_stop_words()
     told = [
         word
-        for word in WORD.findall(normalize(text))
+        for word in WORD.findall(normalize(_read_content(text)))
         if (len(word) > 2 or word.isdigit())
         and not (word in asked or (word.isalpha() and evidence.question.has(word)))  # "file" is no news of "files"
     ]
@@ -392,6 +392,14 @@ def _holds_result(reply: str, text: str, evidence: Evidence) -> bool:
         return not numbers or any(map(said.has, numbers))
     tells_little = len(told) < _MIN_TOLD and not numbers  # "soap is on the list now."
     return tells_little or any(map(said.has, told)) or bool(CJK_RUN.search(reply))
+
+
+def _read_content(text: str) -> str:
+    """Return the values of a result in JSON, and of another one its text: "entities" says nothing of who they are."""
+    try:
+        return "\n".join(map(str, walk_leaves(json.loads(text))))
+    except ValueError:
+        return text
 
 
 def _is_foreign(reply: str, question: Source) -> bool:

@@ -716,6 +716,31 @@ def test_a_word_of_the_question_in_another_ending_tells_nothing_of_a_result() ->
     assert text == f'{words}\n\n[Completed box__list_folder path="docs": file: app.log, file: letter.txt]'
 
 
+@pytest.mark.parametrize(("folders", "path"), [(("/a",), "/a"), (("/a", "/b"), ""), ((), "")])
+def test_a_placeholder_for_a_path_is_the_only_folder_of_the_server(folders: tuple[str, ...], path: str) -> None:
+    replies = [call_text("list_folder", path="/path/to/folder"), "It has a.txt in it.", "-"]
+    chat, toolbox = open_office(replies, prompt_profile="qwen2.5")
+    chat.get_folders = lambda: {"box": folders}
+    take_turn(chat, "Show the files of this folder.")
+    assert toolbox.called == ([("list_folder", {"path": path})] if path else [])
+
+
+def test_a_change_that_failed_is_tried_with_another_tool_that_changes() -> None:
+    add = call_text("add_event", title="nowhere", date="2026-12-01", time="09:30")
+    write = call_text("write_file", path="2026-12-01", content="nowhere")
+    chat, toolbox = open_office([add, "There is none.", write, "It is written.", "-"], prompt_profile="qwen2.5")
+    take_turn(chat, "Add nowhere to 2026-12-01 at 09:30.")
+    assert [name for name, _ in toolbox.called] == ["add_event", "write_file"]
+
+
+def test_the_keys_of_a_result_in_json_tell_nothing_of_it() -> None:
+    found = "The entity Greta has been found."
+    chat, toolbox = open_office([call_text("find_contact", name="Greta"), found, "She likes tulips.", "-"])
+    result = '{"entities": [{"name": "Greta", "entityType": "person", "observations": ["likes tulips"]}]}'
+    toolbox.functions = {**toolbox.functions, "find_contact": answer_with(result)}
+    assert read(take_turn(chat, "What do you know about the contact Greta?")).text == "She likes tulips."
+
+
 def test_a_half_that_could_not_be_looked_up_is_said_to_be_none() -> None:
     chat, _ = open_office([NOTE, "It has 98.6.", call_text("read_note", title="x"), "It has 98.6."])
     text = read(take_turn(chat, "What does the note wifi say, and who is Turin?")).text
