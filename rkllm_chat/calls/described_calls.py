@@ -103,6 +103,8 @@ _FAILURE = re.compile(r"fail|error|invalid|wrong|失敗|失败|エラー|错误|
 _SENTENCE = re.compile(r"[^.!?。！？\n]+(?:\.\w[^.!?。！？\n]*)*")
 _APOLOGY_LENGTH = 24
 """Characters of a reply in which an apology has begun."""
+_WORKED_OUT = re.compile(r"\d(?:\s?[^\W\d_]{1,12})?(?:\s*(?:[*×÷]|\\times|\\div|\\cdot)\s*|\s[-+/−]\s)[^\w\s]{0,2}\d")
+"""Two numbers, with their units, and what is done with them: "21.1 km × 5.8", "129.00 EUR * 0.10"."""
 _CODE_ANSWER = re.compile(r"```|\A\s*(?:SELECT|INSERT|UPDATE|DELETE|curl|cat)\b")
 """Code in place of what it would give."""
 _FORMS_OF_PLACES: Mapping[str, re.Pattern[str]] = {
@@ -207,6 +209,11 @@ def find_named_tools(reply: str, shown: Mapping[str, Tool]) -> list[Tool]:
     """
     named = [tool for name, tool in shown.items() if _names(reply, name)] or _find_by_object(reply, shown.values())
     return named if len(named) <= _MAX_NAMED else []
+
+
+def works_out(reply: str) -> bool:
+    """Return whether a reply calculates, in which small models err."""
+    return bool(_WORKED_OUT.search(reply))
 
 
 def mentions_tool(reply: str, shown: Mapping[str, Tool]) -> bool:

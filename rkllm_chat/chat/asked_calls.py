@@ -16,6 +16,7 @@ from ..calls.described_calls import (
     find_refused_tools,
     is_refusal,
     tells_only,
+    works_out,
 )
 from ..calls.tool_names import shown_names
 from ..core.messages import Tool
@@ -69,7 +70,7 @@ def _list_calls_of_question(
 ) -> Iterator[AskedCall]:
     question, request, is_first = _find_question(chat), rules.find_open_request(), not has_called(chat)
     meant, is_named = list[Tool](), False
-    if rules.find_unmade(reply) and (changing := _find_changing_tools(chat, question)):
+    if rules.is_change_open(reply) and (changing := _find_changing_tools(chat, question)):
         yield AskedCall(changing, by_question=is_first)
     elif is_first and rejected is None:
         meant, is_named = _find_meant_tools(chat, reply)
@@ -78,10 +79,10 @@ def _list_calls_of_question(
         meant = _find_changing_tools(chat, question) if is_change else _find_tools_instead(chat, question, rejected)
     if meant:
         yield AskedCall(meant, by_question=not is_named, names=list_names(question) if rejected else ())
-    elif request and _may_ask_alone(chat):
+    if (sure := _find_sure_reading_tools(chat, request)) and sure != meant:
+        yield AskedCall(sure, by_question=True)
+    if request and not (meant or sure) and _may_ask_alone(chat):
         yield AskedCall(request=request, by_question=True)
-    if not is_first and (meant := _find_sure_reading_tools(chat, request)):
-        yield AskedCall(meant, by_question=True)
     if left_over := rules.find_left_over():
         for tools in _list_tools_for_rest(chat):
             yield AskedCall(tools, names=left_over)
@@ -96,21 +97,29 @@ def has_called(chat: Conversation) -> bool:
     return any(message.role == "tool" for message in chat.history[find_last_turn(chat.history) :])
 
 
+def _list_called(chat: Conversation) -> set[tuple[str, str]]:
+    """Return server and name of each tool that was called in this turn."""
+    turn = chat.history[find_last_turn(chat.history) :]
+    return {(message.result.server, message.result.tool) for message in turn if message.result}
+
+
 def _can_ask_for(chat: Conversation, tools: Sequence[Tool]) -> bool:
     """Return whether the engine can be forced to call these tools, or asked for that."""
     return not chat.backend.native_tools and bool(can_force_calls(chat) or request_call(chat, tools))
 
 
 def _find_meant_tools(chat: Conversation, reply: str) -> tuple[list[Tool], bool]:
-    """Return the tools of which a reply should be a call, and whether it names them.
+    """Return the tools of which a reply should be a call, and whether it names them, or calculates where a tool does.
 
     Where it names none, they only read: those that take a value of the question, or the one that the question asks for
     as its words say.
     """
     question, shown = _find_question(chat), shown_names(chat.toolbox.tools)
+    is_forced = chat.profile.forces_calls
     meant = named = find_named_tools(reply, shown)
+    if not named and is_forced and works_out(reply):
+        meant = named = _find_sure_reading_tools(chat, "calculate")
     if not named:
-        is_forced = chat.profile.forces_calls
         meant = find_refused_tools(reply, question, shown, is_forced) or _find_sure_reading_tools(chat, question)
         if is_forced and not meant and is_refusal(reply):
             index = ToolIndex(shown.values())
@@ -130,8 +139,13 @@ def _find_sure_reading_tools(chat: Conversation, request: str) -> list[Tool]:
 
 
 def _find_changing_tools(chat: Conversation, question: str) -> list[Tool]:
-    """Return the likely tools for a change that a question asks for, where that was measured or the reply claims it."""
-    changing = [tool for tool in chat.toolbox.tools if may_write(tool) and may_be_meant(tool, question)]
+    """Return the likely tools for a change that a question asks for, without those that have failed in this turn."""
+    called = _list_called(chat)
+    changing = [
+        tool
+        for tool in chat.toolbox.tools
+        if may_write(tool) and may_be_meant(tool, question) and (tool.server, tool.name) not in called
+    ]
     likely = rank_tools(ToolIndex(changing), question, chat.tool_usage.counts)[:_MAX_LIKELY]
     return likely if _can_ask_for(chat, likely) else []
 
@@ -170,6 +184,5 @@ def _list_tools_for_rest(chat: Conversation) -> list[list[Tool]]:
     likely = rank_tools(ToolIndex(tools), turn[0].text, chat.tool_usage.counts)
     if not can_force_calls(chat):
         return [likely[:_MAX_LIKELY]] if request_call(chat, likely[:_MAX_LIKELY]) else []
-    called = {(message.result.server, message.result.tool) for message in turn if message.result}
-    others = [tool for tool in likely if (tool.server, tool.name) not in called][:_MAX_LIKELY]
+    others = [tool for tool in likely if (tool.server, tool.name) not in _list_called(chat)][:_MAX_LIKELY]
     return [[*tools], others] if others else [[*tools]]

@@ -36,6 +36,8 @@ _MIN_COMPOSED_WORDS = 12
 """Words from which on a text is composed for the call and not a value that must stand somewhere."""
 MIN_SUPPORTED = 1 / 2
 """Least share of the words of a value that must stand somewhere: "Lunch with Tom" for "lunch, Tom"."""
+_MAX_FAILED = 2
+"""How many calls about something may fail: behind the first one another tool is tried."""
 _MIN_WORD_LENGTH = 4
 """Length from which on a word in ASCII tells something about a value, and may differ in its ending."""
 WORD = re.compile(r"[^\W_]+")
@@ -43,7 +45,7 @@ NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _CLOCK = re.compile(r"\d{1,2}(?::\d\d){1,2}")
 _NAMED = re.compile(
     r"[\"“「『]([^\"”」』]{1,80})[\"”」』]|(?a:[\w~./-]*\w\.[A-Za-z]\w{0,4}\b)|\d+(?:[.,:-]\d+)*"
-    r"|(?<=[^.!?\s]\s)[A-Z][\w'-]+(?:\s[A-Z][\w'-]+)*|[\u30a0-\u30ff]{2,}"
+    r"|(?<=[^.!?\s][ \t])[A-Z][\w'-]+(?:\s[A-Z][\w'-]+)*|[\u30a0-\u30ff]{2,}"
 )
 """What a question names: in quotes, a file, a number, words with capitals inside of a sentence, katakana."""
 _FILE = re.compile(r"(?:[^\s/\\]*[/\\])*([^\s/\\]*\w\.[A-Za-z]\w{0,4})")
@@ -210,10 +212,16 @@ class Evidence:
         """
         if not self.results or len(self.question.original) > _MAX_QUESTION_LENGTH:
             return []
+        calls = [_write_call(result) for result in self.results if result.status == "completed"]
         refused = (str(value) for result in self.refused for value in walk_leaves(result.arguments))
-        called = (f"{result.tool}\n{result.text}" for result in self.results)
-        told = Source("\n".join([self.used.text, *refused, *called]))
-        return [name for name in list_names(self.question.original) if not told.has(name)]
+        told = Source("\n".join([*calls, *refused]))
+        names = [name for name in list_names(self.question.original) if not told.has(name)]
+        return [name for name in names if self.count_failed(name) < _MAX_FAILED]
+
+    def count_failed(self, name: str) -> int:
+        """Return how many calls of the turn that failed were about something."""
+        failed = [result for result in self.results if result.status == "failed"]
+        return sum(Source(_write_call(result)).has(name) for result in failed)
 
     @property
     def ran_or_refused(self) -> Sequence[ToolResult]:
@@ -254,6 +262,10 @@ class Evidence:
     def used(self) -> Source:
         """The values of the calls of this turn."""
         return Source("\n".join(str(value) for result in self.results for value in walk_leaves(result.arguments)))
+
+
+def _write_call(result: ToolResult) -> str:
+    return "\n".join([*map(str, walk_leaves(result.arguments)), result.tool, result.text])
 
 
 def _is_said(message: Message, following: Message) -> bool:

@@ -339,11 +339,11 @@ class ReplyCalls:
         return None if is_lacking else run
 
     def _resolve(self, call: ToolCall, tools: Sequence[Tool]) -> PreparedCall | CallError:
-        """Resolve a call of the model; a percentage of the question that it calculates with is one."""
+        """Resolve a call of the model; its arguments have the percentages of the question, and the server's folder."""
         run = resolve_call(call, tools, self._chat.prompt_words)
         if not isinstance(run, PreparedCall):
             return run
-        arguments = self._rules.write_percentages(run.tool, run.call.arguments)
+        arguments = self._rules.fill_folder(run.tool, self._rules.write_percentages(run.tool, run.call.arguments))
         return replace(run, call=replace(run.call, arguments=arguments))
 
     def _find_forbidden(self, run: PreparedCall) -> ReplyDiscarded | None:

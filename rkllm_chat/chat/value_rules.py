@@ -38,8 +38,9 @@ from ..prompt.tool_ranking import (
     ToolIndex,
     extract_question_terms,
     extract_terms,
+    find_sure_tools,
     rank_tools,
-    split_requests,
+    split_clauses,
 )
 from .conversation import Conversation
 from .evidence import (
@@ -86,6 +87,8 @@ _PLACEHOLDER = re.compile(
     re.IGNORECASE,
 )
 """What models write into an argument that is not given."""
+_PATH_NAME = re.compile(r"(?:path|folder|directory|dir|repo|repository)$", re.IGNORECASE)
+"""Name of an argument that takes a path."""
 _STAND_INS = """
     any auto automatic current default here home local localhost localtime location me my now system this time timezone
     today user utc zone
@@ -181,9 +184,11 @@ class ValueRules:
 
         None of them where something was changed: its calls say it in words of their own.
         """
-        if self._has_changed(self._evidence):
+        evidence = self._evidence
+        if self._has_changed(evidence):
             return []
-        return [name for name in self.find_left_over() if not name[0].isdigit() and not CJK_RUN.fullmatch(name)]
+        left_over = [name for name in self.find_left_over() if not evidence.count_failed(name)]
+        return [name for name in left_over if not name[0].isdigit() and not CJK_RUN.fullmatch(name)]
 
     def _find_told(self, reply: str) -> dict[int, bool]:
         """Return the indices of the results that an answer is to tell, and whether it has something of each.
@@ -216,6 +221,16 @@ class ValueRules:
         made = [result for result in evidence.results if result.status == "completed"]
         return any((result.server, result.tool) not in reading for result in made)
 
+    def is_change_open(self, reply: str) -> bool:
+        """Return whether a change is claimed that no call has made, or the call that the question asks for failed."""
+        return bool(self.find_unmade(reply)) or self._has_failed_change()
+
+    def _has_failed_change(self) -> bool:
+        evidence = self._evidence
+        is_asked = self._are_on and self._chat.profile.forces_calls and asks_for_change(evidence.question.original)
+        failed = [result for result in evidence.failures if may_write(Tool(result.tool))]
+        return is_asked and len(failed) == 1 and not self._has_changed(evidence)
+
     def find_unfit(self, reply: str) -> ReplyDiscarded | None:
         """Return why a reply is no answer, whatever the results are; JSON is one where the question asks for it."""
         evidence = self._evidence
@@ -240,25 +255,28 @@ class ValueRules:
         return self._evidence.left_over if self._are_on and is_prose else []
 
     def find_open_request(self) -> str:
-        """Return the request of the question for which nothing was called, and a tool reads something; "" for none.
+        """Return what of the question is open, where a tool may read it; "" for nothing.
 
-        It is all of the question as long as nothing was called. Where that was measured: it is forced, or asked alone.
+        Behind calls it is a part that clearly means a tool that only reads and has not been called, or all of it where
+        they have failed; before them it is all of the question. Where that was measured: it is forced, or asked alone.
         """
         evidence = self._evidence
         if not (self._are_on and self._chat.profile.forces_calls) or self._chat.answers_json:
             return ""
-        tools = [tool for tool in self._chat.toolbox.tools if tool.server]
-        question = evidence.question.original
-        requests = split_requests(question) if evidence.ran_or_refused else [question]
-        reading = {term for tool in tools if not may_write(tool) for term in extract_terms(_describe(tool))}
-        return next(
-            (
-                request
-                for request in requests
-                if not (reading.isdisjoint(extract_question_terms(request)) or _is_looked_up(request, evidence, tools))
-            ),
-            "",
-        )
+        question, tools = evidence.question.original, [tool for tool in self._chat.toolbox.tools if tool.server]
+        if not evidence.ran_or_refused:
+            reading = {term for tool in tools if not may_write(tool) for term in extract_terms(_describe(tool))}
+            return "" if reading.isdisjoint(extract_question_terms(question)) else question
+        clauses = split_clauses(question)
+        if len(clauses) == 1 and any(result.status == "completed" for result in evidence.results):
+            return ""
+        called = {(result.server, result.tool) for result in evidence.ran_or_refused}
+        index, counts = ToolIndex(tools), self._chat.tool_usage.counts
+        for clause in clauses:
+            meant = find_sure_tools(index, clause, counts)
+            if any(not may_write(tool) and (tool.server, tool.name) not in called for tool in meant):
+                return clause
+        return ""
 
     @property
     def _are_on(self) -> bool:
@@ -295,6 +313,19 @@ class ValueRules:
         required = required_of(tool.schema)
         made_up = _list_unsupported(tool, arguments, self._evidence.known)
         return tuple(name for name in made_up if name not in required)
+
+    def fill_folder(self, tool: Tool, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the arguments with the only folder of the tool's server where a required one says nothing of a path.
+
+        "The last commit of this repository": a model writes "/path/to/repo", and the server's entry says which it is.
+        """
+        folders = self._chat.get_folders().get(tool.server, ())
+        if len(folders) != 1 or not self.hold_for(tool):
+            return arguments
+        paths = [
+            name for name in required_of(tool.schema) if _PATH_NAME.search(name) and _is_placeholder(arguments[name])
+        ]
+        return {**arguments, **dict.fromkeys(paths, folders[0])}
 
     def write_percentages(self, tool: Tool, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the arguments with the percentages of the question as such in a calculation."""
@@ -427,18 +458,6 @@ def _answers_the_rest(reply: str, evidence: Evidence, about: Sequence[str]) -> b
     """
     rest = {*extract_terms(evidence.question.original)} - {*extract_terms("\n".join([*about, evidence.used.original]))}
     return not (is_refusal(reply) or rest.isdisjoint(extract_terms(reply)))
-
-
-def _is_looked_up(request: str, evidence: Evidence, tools: Sequence[Tool]) -> bool:
-    """Return whether a call of the turn has a value of a request, or no value and is of a tool that it speaks of."""
-    asked, terms = Source(request), {*extract_question_terms(request)}
-    about = {(tool.server, tool.name): {*extract_terms(_describe(tool))} for tool in tools}
-    return any(
-        any(map(asked.has_part, walk_leaves(result.arguments)))
-        if result.arguments
-        else not terms.isdisjoint(about.get((result.server, result.tool), ()))
-        for result in evidence.ran_or_refused
-    )
 
 
 def _look_up(arguments: Mapping[str, Any], names: Sequence[str]) -> bool:

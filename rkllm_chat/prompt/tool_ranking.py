@@ -75,9 +75,13 @@ _TOKEN = re.compile(
 The kind of a value ("notes.txt" is a file) indicates a tool; its text does not.
 """
 _QUOTE = re.compile(r"""(?<!\w)(["'`])(?!\1).{1,200}?\1(?!\w)|“[^”]{1,200}”|「[^」]{1,200}」|『[^』]{1,200}』""")
-_JOINT = re.compile(r"\b(?:and|then|also)\b|[;。；！？]|[.!?] |それから|それと|次に|あと|还有|然后|再|另外")
+_JOINT = re.compile(
+    r"\b(?:and|then|also)\b|[;。；！？]|[.!?] "
+    "|それから|それと|そして|次に|あと|ついでに|还有|然后|再|另外|以及|同时|顺便"
+)
 """Separators between the requests of a question."""
 _BETWEEN_REQUESTS = " ,、，"
+_COMMA = re.compile("[,、，]")
 CAMEL_CASE = re.compile(r"(?<=[a-z\d])(?=[A-Z])")
 """Where a word begins in a name such as `getWeather`."""
 STOP_WORDS = """
@@ -201,6 +205,12 @@ def split_requests(question: str) -> list[str]:
     """Return the requests of a question that joins several; none of one that joins none."""
     requests = [*filter(None, (part.strip(_BETWEEN_REQUESTS) for part in _JOINT.split(question)))]
     return requests if len(requests) > 1 else []
+
+
+def split_clauses(question: str) -> list[str]:
+    """Return the requests of a question, each divided at its commas: "... の金額と、... の容量を教えて"."""
+    clauses = (clause.strip() for request in _JOINT.split(question) for clause in _COMMA.split(request))
+    return [*filter(None, clauses)]
 
 
 def _cover_other_terms(

@@ -291,7 +291,7 @@ MISBEHAVIOURS: dict[str, tuple[str, list[str], str, str]] = {
     ),
     "a tool that does not exist": (
         "qwen2.5-coder-0.5b-instruct",
-        [TIDE_CALL.replace("get_tide", "get_weather")] * 2 + ["I cannot."],
+        [TIDE_CALL.replace("get_tide", "get_weather")] * 2 + ["I cannot."] * 2,
         "I cannot.",
         "forced",
     ),

@@ -303,7 +303,14 @@ async def depth(at: str = "Husum", **_: Any) -> str:
 
 
 def test_the_prompt_after_a_resume_is_what_it_would_have_been(shelf: SessionDirectory) -> None:
-    replies = ["I look. " + call_text("depth", at="Husum"), "Two.", call_text("depth", at="Kiel"), "Hm.", "Third."]
+    replies = [
+        "I look. " + call_text("depth", at="Husum"),
+        "Two.",
+        call_text("depth", at="Kiel"),
+        "Hm.",
+        "Hm.",
+        "Third.",
+    ]
     chat, again = (
         make_chat(texts, FakeToolbox({"depth": depth}), context=250, max_steps=3) for texts in (replies, ["Third."])
     )

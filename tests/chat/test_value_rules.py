@@ -225,7 +225,7 @@ def test_a_call_that_reads_what_the_question_does_not_name_is_asked_back(
     name = call.pop("name")
     written = call_text(name, **{key.rstrip("_"): value for key, value in call.items()})
     for first in (written, f"You can write it so:\n```\n{written[12:-16]}\n```\nand see."):
-        chat, toolbox = open_office([first, "So it is.", "So it is."], prompt_profile="qwen2.5")
+        chat, toolbox = open_office([first, *["So it is."] * 3], prompt_profile="qwen2.5")
         answer = read(take_turn(chat, question))
         assert toolbox.called == []
         assert answer.text == asked if asked else "Which" not in answer.text
@@ -291,7 +291,7 @@ def test_an_unknown_name_with_the_parameters_of_one_tool_names_it_alone() -> Non
 )
 def test_a_failed_call_is_said_to_have_failed_in_the_language_of_the_question(question: str, sentence: str) -> None:
     call = call_text("find_contact", name="nowhere man")
-    chat, _ = open_office([call, call, "It failed.", "Yes."])
+    chat, _ = open_office([call, call, *["It failed."] * 2, "Yes."])
     assert read(take_turn(chat, question)).text == "It failed."
     asking = backend_of(chat).prompts[-1]
     assert asking[-1].text.endswith(sentence) and "in your own words" not in asking[-1].text
@@ -303,6 +303,23 @@ def test_a_failed_call_is_said_to_have_failed_in_the_language_of_the_question(qu
 def test_a_reply_without_a_word_is_empty(empty: str) -> None:
     chat, _ = open_office([NOTE, empty, "It is tulip."])
     assert read(take_turn(chat, "Read the note wifi.")).end.answered_by == "forced"
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "You need 21.1 km × 5.8 minutes/km = 123.88 minutes.",
+        "Work out 21.1 * 5.8 = 123.",
+        "It is \\(21.1 \\times 5.8\\).",
+    ],
+)
+def test_what_an_answer_works_out_is_calculated_where_that_was_measured(told: str) -> None:
+    call = call_text("calculate", expression="21.1 * 5.8")
+    chat, toolbox = open_office([told, call, "It takes 98.6 minutes."], prompt_profile="qwen2.5")
+    assert read(take_turn(chat, "My race has 21.1 km, at 5.8 minutes each?")).text == "It takes 98.6 minutes."
+    assert toolbox.called == [("calculate", {"expression": "21.1 * 5.8"})]
+    chat, toolbox = open_office(["On 2026-12-01 from 09:30 - so soon.", "-"], prompt_profile="qwen2.5")
+    assert "soon" in read(take_turn(chat, "When does it start?")).text
 
 
 WIFI = {"title": "wifi"}
@@ -542,6 +559,24 @@ def test_each_request_of_a_question_is_looked_up_where_that_was_measured() -> No
     chat, toolbox = open_office([NOTE, "It has 98.6; Paris."], prompt_profile="qwen2.5")
     take_turn(chat, "What does the note wifi say, and what is water?")
     assert len(toolbox.called) == 1
+    chat, toolbox = open_office([NOTE, "98.6です。", tom, "98.6、Tomも98.6です。"], prompt_profile="qwen2.5")
+    take_turn(chat, "wifiのメモの内容と、Tomの連絡先を教えて。")  # a comma joins them
+    assert [name for name, _ in toolbox.called] == ["read_note", "find_contact"]
+
+
+def test_a_call_that_failed_does_not_keep_the_tool_that_was_meant_from_being_called() -> None:
+    folder, clock = call_text("list_folder", path="nowhere/wifi"), call_text("get_clock", place="nowhere")
+    chat, toolbox = open_office([folder, "There is no such folder.", clock, "Failed."], prompt_profile="qwen2.5")
+    take_turn(chat, "What does the clock of nowhere/wifi say?")
+    assert [name for name, _ in toolbox.called] == ["list_folder", "get_clock"]
+
+
+def test_what_a_failed_call_was_about_is_looked_up_by_another_tool_once() -> None:
+    calls = [call_text(name, **{key: "nowhere.txt"}) for name, key in (("list_folder", "path"), ("read_note", "title"))]
+    chat, toolbox = open_office([calls[0], "It is no folder.", calls[1], "It fails.", "It fails."])
+    answer = read(take_turn(chat, "What are the rows of nowhere.txt?"))
+    assert [name for name, _ in toolbox.called] == ["list_folder", "read_note"]
+    assert "Not looked up" not in answer.text
 
 
 def test_an_answer_with_nothing_of_one_of_two_results_is_asked_for_once_more() -> None:
@@ -750,7 +785,7 @@ def test_a_half_that_could_not_be_looked_up_is_said_to_be_none() -> None:
     assert text == "It has 98.6.\n\n[Nothing was changed: the model called no tool that does it.]"
     nowhere = call_text("find_contact", name="nowhere")
     for answer, told in (("It has 98.6, and he is ill.", True), ("It has 98.6; there is no such person.", False)):
-        chat, _ = open_office([NOTE, nowhere, nowhere, answer])
+        chat, _ = open_office([NOTE, nowhere, nowhere, nowhere, answer])
         text = read(take_turn(chat, 'Read the note "wifi"; who is "nowhere"?')).text
         failed = '\n\n[box__find_contact name="nowhere" failed: There is no such thing.]'
         assert text == answer + (failed if told else "")
