@@ -127,8 +127,10 @@ def type_slowly(screen: Screen, text: str) -> None:
             pass
 
 
-@pytest.mark.parametrize("type_text", [Screen.type, type_slowly])
-@pytest.mark.parametrize("text", ["What is 2+2? always", "always", "yes, but first read it"])
+@pytest.mark.parametrize(
+    ("text", "type_text"),
+    [("always", Screen.type), ("always", type_slowly), ("yes, but first read it", type_slowly)],
+)
 @pytest.mark.usefixtures("harbour")
 def test_text_typed_at_a_question_is_shown_and_queued_and_no_answer(
     text: str, type_text: Callable[[Screen, str], object], open_chat: OpenChat

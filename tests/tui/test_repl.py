@@ -139,7 +139,7 @@ def test_a_call_runs_only_when_it_was_approved(answer: str, line: str, open_chat
     assert (harbour / "called").exists() == (answer == "y")
 
 
-@pytest.mark.parametrize("columns", [40, 50, 100])
+@pytest.mark.parametrize("columns", [40, 100])
 def test_the_chat_opens_without_a_server_that_fails_and_shows_what_to_do(
     columns: int, open_chat: OpenChat, folder: Path
 ) -> None:
