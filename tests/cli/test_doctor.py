@@ -24,6 +24,7 @@ from rkllm_chat.cli import doctor
 from rkllm_chat.cli.doctor import CHECKS
 from rkllm_chat.cli.doctor.board import Board, format_size, run_check
 from rkllm_chat.cli.doctor.machine import SOCS, is_at_full_speed, match_soc, read_chips
+from rkllm_chat.cli.doctor.tool_probes import CONVERSATIONS, PROBES
 from rkllm_chat.config.settings import Rkllm, Settings, read_toml
 from rkllm_chat.prompt.chat_templates import TEMPLATES
 from stage import PROGRAM, Run, Screen, Script
@@ -765,3 +766,26 @@ def test_the_page_about_models_shows_every_key_of_rkllm_and_every_template() -> 
     assert keys == {f"rkllm.{field.name}" for field in fields(Rkllm)}
     assert not [name for name in TEMPLATES if f"`{name}`" not in page]
     assert not [soc.name for soc in SOCS if soc.name.upper() not in page]
+
+
+@pytest.mark.slow
+@pytest.mark.model
+@pytest.mark.timeout(180)
+def test_a_model_is_tried_and_the_better_profile_remembered(program: Run, folder: Path) -> None:
+    done = program("doctor", "--tools", "--json", "--model", "tiny-tools")
+    lines = {line["name"]: line["value"] for line in json.loads(done.stdout)["result"]["lines"]}
+    assert lines.keys() == {"profile tiny-tools", "profile default", "conversations", "prompt profile"}
+    held, _, failed = lines["conversations"].partition(" of 5; not: ")
+    assert failed and int(held) == len(CONVERSATIONS) - len(failed.split("; "))
+    assert {*failed.split("; ")} <= {conversation.name for conversation in CONVERSATIONS}
+    assert "leaves tools alone: " in lines["profile tiny-tools"] and "of 6" in lines["profile tiny-tools"]
+    assert done.stderr.count("of 18") == 2 * len(PROBES)
+    measured = json.loads((folder.parent / "home/.local/state/rkllm-chat/measured.json").read_text(encoding="utf-8"))
+    remembered = [value for key, value in measured.items() if key.startswith("profile ")]
+    assert [f"{value} from now on" for value in remembered] == [lines["prompt profile"]]
+
+
+def test_a_model_that_cannot_be_loaded_is_a_finding(program: Run, folder: Path) -> None:
+    (folder / "bad.gguf").write_bytes(b"GGUF")
+    done = program("doctor", "--tools", "--model", "bad.gguf", code=1)
+    assert done.stdout.startswith("wrong tools") and "bad.gguf" in done.stdout

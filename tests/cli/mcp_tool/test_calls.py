@@ -28,6 +28,7 @@ from cli.flag_rows import (
 from cli.mcp_tool.conftest import ECHO
 from cli.mcp_tool.stage import COMMAND, Stage
 from mcp_client.chaos_http import open_site
+from rkllm_chat.cli.mcp_tool.output_formats import FORMATTERS
 from stage import PROGRAM
 
 NAMES = ("large whole number", "dots over JSON", "our options as names")
@@ -196,3 +197,24 @@ def test_on_a_terminal_control_characters_of_a_result_are_escaped(box: Stage) ->
     shown = os.read(terminal, 1000)
     os.close(terminal)
     assert shown == b"\\x1b[31mred\r\n"
+
+
+def content(*texts: str, **more: Any) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": text} for text in texts], **more}
+
+
+@pytest.mark.parametrize(
+    ("result", "expected"),
+    [
+        (content("a", "b"), "a\nb"),
+        (content("a", structuredContent={"x": 1}), "a"),
+        ({"structuredContent": {"x": "東"}}, '{\n  "x": "東"\n}'),
+        ({"content": "broken"}, ""),
+        ({"content": [5, {"type": "resource", "resource": {"text": "r"}}, {"type": "new"}]}, "r\n[new: not shown]"),
+        ({"content": [{"type": "resource", "resource": 5}]}, "[resource: not shown]"),
+    ],
+)
+def test_text_is_the_texts_and_the_structured_content_where_there_is_nothing_else(
+    result: dict[str, Any], expected: str
+) -> None:
+    assert FORMATTERS["text"](result) == expected
