@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -13,10 +15,11 @@ from cli.flag_rows import object_of
 from cli.mcp_tool.stage import Stage
 from fork_server import run
 from rkllm_chat.storage.session_files import SessionDirectory
-from stage import PROGRAM
+from stage import PROGRAM, run_here
 
 ROWS: list[tuple[list[str], list[str]]] = [
     (["doc"], ["doctor"]),
+    (["trus"], []),  # a former word
     (["--no-s"], ["--no-servers"]),
     (["--output-format", ""], ["text", "json", "stream-json", "prompt"]),
     (["--output-format=s"], ["--output-format=stream-json"]),
@@ -55,11 +58,13 @@ def known(folder: Path, environment: dict[str, str]) -> Stage:
 
 
 def complete(known: Stage, *words: str) -> list[str]:
-    command = [*PROGRAM, "completion", "words", "--", *words]
-    done = run(command, encoding="utf-8", env=known.environment, cwd=known.folder, timeout=30)
-    assert (done.returncode, done.stderr) == (0, "")
-    found: list[str] = done.stdout.split()
-    return found
+    """Complete words in this process."""
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(StringIO()) as output:
+        patch.chdir(known.folder)
+        for name, value in known.environment.items():
+            patch.setenv(name, value)
+        assert run_here("completion", "words", "--", *words) == 0
+    return output.getvalue().split()
 
 
 def test_each_kind_of_word_is_completed_without_starting_a_server(known: Stage) -> None:

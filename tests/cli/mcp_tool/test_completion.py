@@ -14,6 +14,8 @@ import pytest
 from cli.flag_rows import BOOLEAN, COLOUR, INTEGER, TEXT, list_of, object_of
 from cli.mcp_tool.stage import Stage
 from fork_server import start
+from rkllm_chat.cli.mcp_tool.options import make_options
+from rkllm_chat.cli.mcp_tool.shell_completion import complete_words
 
 PAINT = object_of(
     colour=COLOUR, dry=BOOLEAN, at=object_of(x=INTEGER), coats=list_of(COLOUR), note=TEXT, maxHeight={"enum": [1, 2]}
@@ -59,7 +61,12 @@ def cache_files(painted: Stage) -> list[Path]:
 
 
 def complete(painted: Stage, *words: str) -> list[str]:
-    return painted.run("completion", "words", "--", *words).stdout.split()
+    """Complete words in this process."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(painted.folder)
+        for name, value in painted.environment.items():
+            patch.setenv(name, value)
+        return complete_words(["words", "--", *words], make_options()).split()
 
 
 def test_each_kind_of_word_is_completed_without_starting_a_server(painted: Stage) -> None:
