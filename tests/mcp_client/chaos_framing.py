@@ -161,13 +161,6 @@ def send_for_ever(server: Server, _message: Message) -> None:
         server.write(data)
 
 
-@mode("call", "no-final-newline")
-def leave_the_line_open(server: Server, message: Message) -> None:
-    server.write(whole(server, message))
-    while server.read() is not None:  # an answer to anything else would end the line
-        pass
-
-
 @mode("call", "byte-dribble")
 def dribble(server: Server, message: Message) -> None:
     answer = json.dumps(server.make_text(message, MANY_BYTES), ensure_ascii=False) + "\n"

@@ -130,11 +130,27 @@ def open_site(mode: str, **options: Any) -> AbstractContextManager[Site]:
     return serving(Site(mode, **options))
 
 
-class Handler(BaseHTTPRequestHandler):
+class Replier(BaseHTTPRequestHandler):
+    """Gives whole responses, and writes nothing about them."""
+
     protocol_version = "HTTP/1.1"
-    server: Site
 
     def log_message(self, *_: Any) -> None: ...
+
+    def give(self, status: int, body: bytes, kind: str, **headers: str) -> None:
+        headers = {"content-length": str(len(body)), **headers}
+        self.begin_response(status, kind, **headers)
+        self.wfile.write(body)
+
+    def begin_response(self, status: int, kind: str, **headers: str) -> None:
+        self.send_response(status)
+        for name, value in {"content-type": kind, **headers}.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.end_headers()
+
+
+class Handler(Replier):
+    server: Site
 
     def do_GET(self) -> None:
         self._take_bare("GET")
@@ -191,20 +207,9 @@ class Handler(BaseHTTPRequestHandler):
         else:
             self.give(200 if said else 202, said, JSON)
 
-    def give(self, status: int, body: bytes, kind: str, **headers: str) -> None:
-        headers = {"content-length": str(len(body)), **headers}
-        self.begin(status, kind, **headers)
-        self.wfile.write(body)
-
-    def begin(self, status: int, kind: str, **headers: str) -> None:
-        self.send_response(status)
-        for name, value in {"content-type": kind, **headers}.items():
-            self.send_header(name.replace("_", "-"), value)
-        self.end_headers()
-
     def begin_events(self) -> None:
         self.close_connection = True
-        self.begin(200, EVENTS, connection="close")
+        self.begin_response(200, EVENTS, connection="close")
 
     def write_event(self, message: Message) -> None:
         self.wfile.write(b"data: " + json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n\n")
@@ -255,7 +260,7 @@ def write_raw(data: bytes, waits: bool = True) -> Spoil:
 def dribble(handler: Handler, _: Message) -> None:
     """Gives a byte of a body now and then, and never its end."""
     handler.close_connection = True
-    handler.begin(200, JSON, content_length="1000000")
+    handler.begin_response(200, JSON, content_length="1000000")
     while not handler.server.is_closing.is_set():
         handler.wfile.write(b" ")
         time.sleep(0.05)
@@ -405,7 +410,7 @@ def give_big_image(handler: Handler, message: Message) -> None:
 @mode("call-huge")
 def give_huge(handler: Handler, _message: Message) -> None:
     handler.close_connection = True
-    handler.begin(200, JSON, connection="close")
+    handler.begin_response(200, JSON, connection="close")
     for _ in range(100):
         handler.wfile.write(BLOCK)
 
@@ -421,7 +426,7 @@ def give_bomb(handler: Handler, _message: Message) -> None:
     """10 MB that unpack to 10 GB."""
     piece = pack_zeros()
     handler.close_connection = True
-    handler.begin(200, JSON, connection="close", content_encoding="gzip")
+    handler.begin_response(200, JSON, connection="close", content_encoding="gzip")
     handler.wfile.write(gzip.compress(b"")[:10])
     for _ in range(1000):
         handler.wfile.write(piece)
@@ -431,7 +436,7 @@ def give_bomb(handler: Handler, _message: Message) -> None:
 def give_half(handler: Handler, message: Message) -> None:
     body = handler.server.voice.hear(message)
     handler.close_connection = True
-    handler.begin(200, JSON, content_length=str(2 * len(body)))
+    handler.begin_response(200, JSON, content_length=str(2 * len(body)))
     handler.wfile.write(body)
 
 

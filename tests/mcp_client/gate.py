@@ -16,9 +16,10 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar
 from urllib.parse import parse_qs, urlencode, urlsplit
+
+from .chaos_http import Listener, Replier, serving
 
 MACHINE = ("machine", "a:secret%of the machine")
 TOGETHER_S = 1.0
@@ -97,10 +98,9 @@ class Gate:
         return self.secrets[-1]
 
 
-class Answerer(BaseHTTPRequestHandler):
+class Answerer(Replier):
     """Both servers: read a request whole, record it, and serve its path."""
 
-    protocol_version = "HTTP/1.1"
     gate: ClassVar[Gate]
 
     def handle_one_request(self) -> None:
@@ -129,24 +129,13 @@ class Answerer(BaseHTTPRequestHandler):
         raise NotImplementedError
 
     def reply(self, status: int, body: Any = None, **headers: str) -> None:
-        content = b"" if body is None else json.dumps(body).encode()
-        self.send_response(status)
-        for name, value in {"content-type": "application/json", **headers}.items():
-            self.send_header(name.replace("_", "-"), value)
-        self.send_header("content-length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
+        self.give(status, b"" if body is None else json.dumps(body).encode(), "application/json", **headers)
 
     def flood(self) -> None:
-        self.send_response(200)
-        self.send_header("content-type", "application/json")
-        self.end_headers()
+        self.begin_response(200, "application/json")
         self.close_connection = True
         while not self.gate.can_end.is_set():
             self.wfile.write(b" " * 65536)
-
-    def log_message(self, *_: Any) -> None:
-        """Says nothing."""
 
 
 class Resource(Answerer):
@@ -244,13 +233,13 @@ class Authorization(Answerer):
                 digest = hashlib.sha256(values["code_verifier"].encode()).digest()
                 proof = base64.urlsafe_b64encode(digest).decode().rstrip("=")
                 same = all(values[key] == asked.get(key) for key in ("client_id", "redirect_uri", "resource"))
-                self.give(same and proof == asked.get("code_challenge"), asked.get("scope", ""))
+                self.give_tokens(same and proof == asked.get("code_challenge"), asked.get("scope", ""))
             case "refresh_token":
                 self.refresh(values["refresh_token"])
             case "client_credentials":
                 pair = "machine:a%3Asecret%25of%20the%20machine"
                 known = visit.headers.get("authorization") == f"Basic {base64.b64encode(pair.encode()).decode()}"
-                self.give(known, values.get("scope", ""), lasting=False)
+                self.give_tokens(known, values.get("scope", ""), lasting=False)
 
     def refresh(self, token: str) -> None:
         gate = self.gate
@@ -264,9 +253,9 @@ class Authorization(Answerer):
             gate.revoke()
         scope = gate.refresh.pop(token, None)
         gate.used.add(token)
-        self.give(scope is not None, scope or "")
+        self.give_tokens(scope is not None, scope or "")
 
-    def give(self, is_known: bool, scope: str, lasting: bool = True) -> None:
+    def give_tokens(self, is_known: bool, scope: str, lasting: bool = True) -> None:
         if is_known:
             tokens = self.gate.make_tokens(scope, lasting)
             self.reply(200, {"refresh": tokens["access_token"]} if self.gate.garbles else tokens)
@@ -279,20 +268,12 @@ def open_gate(tls: ssl.SSLContext | None = None, **wanted: Any) -> Iterator[Gate
     """Both servers, on free ports of this machine; with `tls` the MCP server is at an https address."""
     gate = Gate(**wanted)
     kinds = [type("Ours", (kind,), {"gate": gate}) for kind in (Resource, Authorization)]
-    servers = [ThreadingHTTPServer(("127.0.0.1", 0), kind) for kind in kinds]
-    gate.url, gate.issuer = (f"http://127.0.0.1:{server.server_address[1]}" for server in servers)
-    gate.url += "/mcp"
-    if tls:
-        servers[0].socket = tls.wrap_socket(servers[0].socket, server_side=True)
-        gate.url = gate.url.replace("http:", "https:")
-    threads = [threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True) for server in servers]
-    for thread in threads:
-        thread.start()
-    try:
-        yield gate
-    finally:
-        gate.can_end.set()
-        for server, thread in zip(servers, threads, strict=True):
-            server.shutdown()
-            server.server_close()
-            thread.join()
+    with serving(Listener(0, kinds[0])) as resource, serving(Listener(0, kinds[1])) as authorization:
+        gate.url, gate.issuer = f"http://127.0.0.1:{resource.port}/mcp", f"http://127.0.0.1:{authorization.port}"
+        if tls:
+            resource.socket = tls.wrap_socket(resource.socket, server_side=True)
+            gate.url = gate.url.replace("http:", "https:")
+        try:
+            yield gate
+        finally:
+            gate.can_end.set()

@@ -16,7 +16,6 @@ from rkllm_chat.mcp_client.process.network_variables import NETWORK_VARIABLES
 from rkllm_chat.mcp_client.process.start import MARK_VARIABLE
 from rkllm_chat.mcp_client.toolbox import Toolbox
 
-from .chaos_framing import MANY_BYTES
 from .faults import (
     Trial,
     act_and_echo,
@@ -290,13 +289,6 @@ def test_our_own_lines_in_its_log_are_not_quoted_as_its_last_words(tmp_path: Pat
     assert text.endswith("(it exited with 7).")
 
 
-def test_odd_output_of_a_process_is_read(tmp_path: Path) -> None:
-    """What else may be odd is in test_odd_messages.py, without processes."""
-    told = try_modes(tmp_path, ["garbage-stdout", "binary-garbage", "byte-dribble"], act_and_echo)
-    texts = {mode: (result.text, echo) for mode, (result, echo) in told.items()}
-    assert texts == dict(zip(told, [("act is done", "still here")] * 2 + [(MANY_BYTES, "still here")], strict=True))
-
-
 def test_half_a_line_waits_for_its_rest_and_blocks_no_other_server(tmp_path: Path) -> None:
     async def go(trial: Trial) -> tuple[ToolResult, bool]:
         waiting = asyncio.create_task(trial.act())
@@ -307,15 +299,3 @@ def test_half_a_line_waits_for_its_rest_and_blocks_no_other_server(tmp_path: Pat
     result, was_waiting = try_mode(tmp_path, "partial-line", go, delay_s=0.4)
     assert (result.status, result.text) == ("completed", "whole")
     assert was_waiting and result.seconds >= 0.4
-
-
-def test_a_line_without_an_end_times_out(tmp_path: Path) -> None:
-    async def go(trial: Trial) -> tuple[ToolResult, str]:
-        result = await trial.act()
-        await trial.toolbox.restart("chaos")
-        return result, await trial.echo()
-
-    result, echo = try_mode(tmp_path, "no-final-newline", go, timeout_s=0.3)
-    assert_failed(result, 0.3)
-    assert "did not answer" in result.text
-    assert echo == "still here"

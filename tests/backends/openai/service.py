@@ -13,11 +13,10 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from email.utils import formatdate
-from http.server import BaseHTTPRequestHandler
 from itertools import count
 from typing import Any
 
-from mcp_client.chaos_http import Listener
+from mcp_client.chaos_http import Listener, Replier
 
 PIECES = ("It ", "works", " as", " it", " should.")
 REPLY = "".join(PIECES)
@@ -60,19 +59,15 @@ class Service(Listener):
         self.refusal: dict[str, Any] = {}
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(Replier):
     server: Service
-    protocol_version = "HTTP/1.1"
     body: Any = None
     wbufsize = 0
 
-    def log_message(self, *_: Any) -> None:
-        return
-
-    def do_GET(self) -> None:
+    def do_GET(self) -> None:  # noqa: N802 - the standard library looks for it
         self.answer(None)
 
-    def do_POST(self) -> None:
+    def do_POST(self) -> None:  # noqa: N802
         self.answer(json.loads(self.rfile.read(int(self.headers.get("content-length", 0))) or b"null"))
 
     def answer(self, body: Any) -> None:
@@ -97,25 +92,11 @@ class Handler(BaseHTTPRequestHandler):
             self.send_json(404, {"detail": "Not Found"})
 
     def send_json(self, status: int, value: Any, **headers: str) -> None:
-        self.send_body(status, json.dumps(value).encode(), "application/json", **headers)
-
-    def send_body(self, status: int, data: bytes, kind: str, **headers: str) -> None:
-        self.send_response(status)
-        self.send_header("content-type", kind)
-        self.send_header("content-length", str(len(data)))
-        for name, value in headers.items():
-            self.send_header(name.replace("_", "-"), value)
-        self.end_headers()
-        self.wfile.write(data)
+        self.give(status, json.dumps(value).encode(), "application/json", **headers)
 
     def begin(self, **headers: str) -> None:
         """The head of a stream of events."""
-        self.send_response(200)
-        self.send_header("content-type", "text/event-stream")
-        self.send_header("transfer-encoding", "chunked")
-        for name, value in headers.items():
-            self.send_header(name.replace("_", "-"), value)
-        self.end_headers()
+        self.begin_response(200, "text/event-stream", transfer_encoding="chunked", **headers)
 
     def write(self, data: bytes) -> None:
         self.wfile.write(b"%x\r\n%b\r\n" % (len(data), data))
@@ -198,7 +179,7 @@ def answered(status: int, value: Any, **headers: str) -> Mode:
 
     def answer(handler: Handler) -> None:
         if isinstance(value, bytes):
-            handler.send_body(status, value, "text/html; charset=utf-8", **headers)
+            handler.give(status, value, "text/html; charset=utf-8", **headers)
         else:
             handler.send_json(status, value, **headers)
 
@@ -322,7 +303,7 @@ def count_prompt(handler: Handler) -> None:
 
 
 def redirect(handler: Handler) -> None:
-    handler.send_body(307, b"", "text/plain", location=f"{handler.server.elsewhere}?token=abc")
+    handler.give(307, b"", "text/plain", location=f"{handler.server.elsewhere}?token=abc")
 
 
 def write_wrong_types(handler: Handler) -> None:
