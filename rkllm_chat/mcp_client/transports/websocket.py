@@ -34,6 +34,7 @@ _MAX_FRAME_BYTES = 16 * MB
 """Size of a message that is received, to be cut to the limit: the library keeps a whole frame of it in memory."""
 _LOCAL_CLOSE_REASONS = {
     1000: "was closed",
+    1002: "broke the rules of WebSocket",
     1009: "sent a message of more than {} MB",
     1011: f"did not answer a ping within {_PING_S:g} s",
 }
@@ -95,6 +96,7 @@ class WebSocketTransport(Transport):
             additional_headers=dict(self.server.headers),
             proxy=None if is_loopback(self.server.url) else True,
             create_connection=cast("type[ClientConnection]", partial(CheckedConnection, check)),
+            compression=None,  # a small frame could inflate to the limit, for which the library holds twice as much
             max_size=max(self.max_bytes, _MAX_FRAME_BYTES),
             open_timeout=_OPEN_S,
             ping_interval=_PING_S,
