@@ -43,6 +43,18 @@ def find_named_folders(server: ServerConfig) -> tuple[str, ...]:
     return tuple(path for path in named if os.path.isdir(path))
 
 
+def find_base_folders(server: ServerConfig) -> tuple[str, ...]:
+    """Return the folders to which a relative path of a call may belong; none for a server that is elsewhere.
+
+    Servers such as `server-filesystem` look for it in the folders that they were given, others where they were started,
+    which is left out if it is not in one of those folders.
+    """
+    named = tuple(path for path in find_named_folders(server) if path != "/")
+    start = _make_absolute(os.path.expanduser(server.cwd))
+    may_be_start = bool(server.command) and (not named or is_within(start, named))
+    return tuple(dict.fromkeys((*named, *([start] if may_be_start else []))))
+
+
 def configured_roots(server: ServerConfig) -> tuple[str, ...]:
     """Return the folders of the setting `roots`; relative ones belong to the folder of the configuration file."""
     base = _make_absolute(os.path.dirname(server.source))

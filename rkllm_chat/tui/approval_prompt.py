@@ -6,7 +6,7 @@ import json
 import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -55,6 +55,7 @@ def describe_call(
     words: Words,
     folder: Path | None = None,
     made_up: Sequence[str] = (),
+    bases: Sequence[Path] | None = None,
 ) -> list[CallLine]:
     """Return the lines that describe a call: server, tool, all arguments and warnings.
 
@@ -68,17 +69,18 @@ def describe_call(
         words: The user's language.
         folder: Paths outside of it are flagged; the current folder by default.
         made_up: Names of arguments whose values nobody has said.
+        bases: Folders to which a relative path of the server may belong; by default `folder`.
     """
     folder = folder or Path(find_working_folder())
     server = escape_line_visibly(tool.server)
-    change = None if tool.read_only else find_change(tool.name, arguments, folder)
+    change = None if tool.read_only else find_change(tool.name, arguments, [folder] if bases is None else bases)
     key = "question.call" if server else "question.own_call"
     lines = [CallLine(words(key, tool=escape_line_visibly(tool.name), server=server))]
     summaries: list[CallLine] = []
     for name, value in arguments.items():
         shown = escape_line_visibly(name)
-        if change and name == change.argument:
-            lines += _describe_change(change, words)
+        if change and change.lines is not None and name == change.argument:
+            lines += _describe_change(change, change.lines, words)
             summaries += _summarize(shown, change.lines, words)
         elif isinstance(value, str) and "\n" in escape_visibly(value):
             text = escape_visibly(value).splitlines()
@@ -93,19 +95,23 @@ def describe_call(
         names = truncate(escape_line_visibly(", ".join(arguments)), MAX_LINE_LENGTH)
         summaries.append(CallLine(f"  {words('question.arguments', count=len(arguments), names=names)}", "warning"))
     warnings = _find_warnings(tool, arguments, words, folder)
+    if change and change.path and change.lines is None:
+        warnings.append(words("question.replaces", path=escape_line_visibly(str(change.path))))
+    for other in change.others if change else ():
+        warnings.append(words("question.other_file", path=escape_line_visibly(str(other))))
     if made_up:
         warnings.append(words("question.made_up", names=escape_line_visibly(", ".join(made_up))))
     return lines + [CallLine(f"  {line}", "warning") for line in warnings] + summaries
 
 
-def _describe_change(change: FileChange, words: Words) -> list[CallLine]:
+def _describe_change(change: FileChange, lines: Sequence[str], words: Words) -> list[CallLine]:
     """Return the lines of a diff, hidden characters escaped."""
     values = {"argument": escape_line_visibly(change.argument), "added": change.added, "removed": change.removed}
     path = escape_line_visibly(str(change.path or ""))
     head = words("question.change", path=path, **values) if path else words("question.edits", **values)
     kinds: Mapping[str, Literal["added", "removed"]] = {"+": "added", "-": "removed"}
     # a CR is no end of a line
-    shown = _fold_blank_lines([escape_visibly(line).replace("\n", "\\n") for line in change.lines], words)
+    shown = _fold_blank_lines([escape_visibly(line).replace("\n", "\\n") for line in lines], words)
     return [CallLine(f"  {head}"), *(CallLine(f"    {line}", kinds.get(line[:1], "plain")) for line in shown)]
 
 
@@ -186,8 +192,14 @@ def format_value(value: Any) -> str:
 class TerminalFrontend(ABC):
     """A front end on a terminal, in as far as it does not depend on how lines are read."""
 
-    def __init__(self, words: Words) -> None:
-        self._words = words
+    def __init__(self, words: Words, find_bases: Callable[[str], Sequence[Path]]) -> None:
+        """Create the front end.
+
+        Args:
+            words: The language.
+            find_bases: Returns the folders to which a relative path of a server may belong.
+        """
+        self._words, self._find_bases = words, find_bases
 
     @abstractmethod
     async def choose(self, lines: Sequence[CallLine], question: str, keys: Mapping[str, str], default: str) -> str:
@@ -219,7 +231,8 @@ class TerminalFrontend(ABC):
                 question = f"{place} {question}"
             keys = EDITED_KEYS if is_edited else CONSENT_KEYS
             made_up = [name for name in position.made_up if name in shown and shown[name] == arguments[name]]
-            answer = await self.choose(describe_call(tool, shown, words, made_up=made_up), question, keys, "no")
+            about = describe_call(tool, shown, words, made_up=made_up, bases=self._find_bases(tool.server))
+            answer = await self.choose(about, question, keys, "no")
             match answer:
                 case "edit":
                     shown = await self._edit_arguments(tool, shown)

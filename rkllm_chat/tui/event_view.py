@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from ..chat.server_events import ServerWait
 from ..core.events import (
@@ -99,6 +100,7 @@ class EventView:
         expect_s: Callable[[int], float],
         draw_picture: Callable[[Media], list[str]],
         names_servers: Callable[[], bool],
+        find_bases: Callable[[str], Sequence[Path]],
     ) -> None:
         """Create the view.
 
@@ -110,11 +112,12 @@ class EventView:
                 its speed; 0.0 if unknown.
             draw_picture: Returns the lines that show a picture; none if the terminal cannot.
             names_servers: Returns whether the lines about calls name the servers of the tools.
+            find_bases: Returns the folders to which a relative path of a server may belong.
         """
         self.shows_thoughts = False
         self._screen, self._words, self.theme = screen, words, theme
         self._expect_s, self._draw_picture = expect_s, draw_picture
-        self.calls = ToolCallView(words, names_servers)
+        self.calls = ToolCallView(words, names_servers, find_bases)
         self._answer: Growing | None = None
         self._held: _HeldResult | None = None
         self._answer_rows: list[str] | None = None  # finished, but not printed; None once the answer is too long

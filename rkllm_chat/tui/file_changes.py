@@ -6,7 +6,7 @@ Which arguments are a path and a text is known by their names, as the usual file
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import unified_diff
 from pathlib import Path
@@ -33,31 +33,34 @@ class FileChange:
     Attributes:
         argument: Name of the argument that it is read from.
         path: The file, absolute; None for a change that names both texts itself.
-        lines: Lines of a unified diff without its header: " ", "+", "-", "@" or "\" and the text.
+        lines: Lines of a unified diff without its header: " ", "+", "-", "@" or "\" and the text; None if the file
+            cannot be compared.
+        others: Files that may be meant instead, because the path is relative.
     """
 
     argument: str
     path: Path | None
-    lines: tuple[str, ...]
+    lines: tuple[str, ...] | None
+    others: tuple[Path, ...] = ()
 
     @property
     def added(self) -> int:
         """The number of added lines."""
-        return sum(line.startswith("+") for line in self.lines)
+        return sum(line.startswith("+") for line in self.lines or ())
 
     @property
     def removed(self) -> int:
         """The number of removed lines."""
-        return sum(line.startswith("-") for line in self.lines)
+        return sum(line.startswith("-") for line in self.lines or ())
 
 
-def find_change(tool: str, arguments: Mapping[str, Any], folder: Path) -> FileChange | None:
+def find_change(tool: str, arguments: Mapping[str, Any], folders: Sequence[Path]) -> FileChange | None:
     """Return the change that the arguments of a writing tool describe; None if they describe none.
 
     Args:
         tool: Name of the tool; a text is compared with the file only if the name says that it replaces a file.
         arguments: The arguments of the call.
-        folder: Where a relative path begins.
+        folders: Where a relative path may begin, the likeliest first; empty for a server on another machine.
     """
     path = next((arguments[name] for name in _PATH_NAMES if isinstance(arguments.get(name), str)), None)
     if path is None:
@@ -66,10 +69,10 @@ def find_change(tool: str, arguments: Mapping[str, Any], folder: Path) -> FileCh
     if name is not None:
         if not _REPLACING.search(tool) or _ADDING.search(tool):
             return None
-        target = _resolve(path, folder)
-        old = _read_text(target) if target else None
+        files = _find_files(path, folders)
+        old = _read_text(files[0]) if files else None
         lines = _diff(old, arguments[name]) if old is not None else None
-        return FileChange(name, target, lines) if lines is not None else None
+        return FileChange(name, files[0], lines, tuple(files[1:])) if files else None
     edits = arguments.get(_EDIT_LIST_NAME)
     if isinstance(edits, list):
         pairs = [_texts_of(edit) if isinstance(edit, Mapping) and len(edit) == 2 else None for edit in edits]
@@ -88,19 +91,19 @@ def _texts_of(edit: Mapping[str, Any]) -> tuple[str, str] | None:
     return (old, new) if old is not None and new is not None else None
 
 
-def _resolve(path: str, folder: Path) -> Path | None:
+def _find_files(path: str, folders: Sequence[Path]) -> list[Path]:
+    """Return the regular files that a path may be."""
     try:
-        return folder / Path(path).expanduser()
-    except (RuntimeError, ValueError):
-        return None
+        expanded = Path(path).expanduser()
+        return [file for file in dict.fromkeys(folder / expanded for folder in folders) if file.is_file()]
+    except (OSError, RuntimeError, ValueError):
+        return []
 
 
 def _read_text(path: Path) -> str | None:
     """Return the text of a regular file of moderate size; None if it is none."""
     try:
-        if not path.is_file() or path.stat().st_size > _MAX_FILE_BYTES:
-            return None
-        return path.read_bytes().decode("utf-8")
+        return path.read_bytes().decode("utf-8") if path.stat().st_size <= _MAX_FILE_BYTES else None
     except (OSError, ValueError):
         return None
 

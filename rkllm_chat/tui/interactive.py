@@ -65,7 +65,7 @@ class InteractiveFrontend(TerminalFrontend):
         status_source: StatusSource,
         themes: Callable[[str], Theme],
     ) -> None:
-        super().__init__(words)
+        super().__init__(words, status_source.find_bases)
         theme = themes(status_source.settings.theme)
         self._theme, self._themes, self._status_source = theme, themes, status_source
         self._questioning = asyncio.Lock()
@@ -79,6 +79,7 @@ class InteractiveFrontend(TerminalFrontend):
             status_source.expect_s,
             self._draw_picture,
             lambda: status_source.has_several_servers,
+            status_source.find_bases,
         )
         self._cost_preview = CostPreview(self.screen.refresh)
 

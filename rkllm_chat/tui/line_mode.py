@@ -47,7 +47,7 @@ class LineModeFrontend(TerminalFrontend):
     """Line-mode front end with the same interface as the screen front end."""
 
     def __init__(self, words: Words, color: bool, status_source: StatusSource) -> None:
-        super().__init__(words)
+        super().__init__(words, status_source.find_bases)
         self._out = open_terminal()
         self._printer = EventPrinter(
             self._out,

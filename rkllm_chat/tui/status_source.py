@@ -11,6 +11,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from ..backends.base import ContextGuesser
 from ..backends.unloaded import UnloadedBackend
@@ -26,6 +27,8 @@ from ..core.events import CallsDetected, Event, Reading, Text, Thought, TurnEnde
 from ..core.hardware import read_npu, read_temperatures
 from ..core.i18n import Words
 from ..core.sanitize import sanitize_line
+from ..core.working_folder import find_working_folder
+from ..mcp_client.roots import find_base_folders
 from .input_line import has_visible_text, replace_surrogates
 from .slash_commands.registry import is_command, remove_escape
 from .status_line import SEPARATOR, find_rate, format_context, format_cost, format_rate, join_fitting, join_shortened
@@ -71,6 +74,11 @@ class StatusSource:
     def has_several_servers(self) -> bool:
         """Whether several servers are in use, so that a tool is to be named with its server."""
         return self.app is not None and len(self.app.servers.connections) > 1
+
+    def find_bases(self, server: str) -> list[Path]:
+        """Return the folders to which a relative path of a call of a server may belong."""
+        connection = self.app.servers.connections.get(server) if self.app else None
+        return [*map(Path, find_base_folders(connection.config) if connection else (find_working_folder(),))]
 
     def note_event(self, event: Event) -> None:
         """Update the context size and the generation speed while a reply is written, and by the usage of its turn."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -49,14 +49,17 @@ class ToolCallView:
     Args:
         words: The language.
         names_servers: Returns whether the lines name the servers of the tools.
+        find_bases: Returns the folders to which a relative path of a server may belong.
 
     Attributes:
         call_count: Number of calls of the current reply; calls are numbered if there are several.
     """
 
-    def __init__(self, words: Words, names_servers: Callable[[], bool]) -> None:
+    def __init__(
+        self, words: Words, names_servers: Callable[[], bool], find_bases: Callable[[str], Sequence[Path]]
+    ) -> None:
         self.call_count = 0
-        self._words, self._names_servers = words, names_servers
+        self._words, self._names_servers, self._find_bases = words, names_servers, find_bases
         self._running: list[_RunningCall] = []
         self._folded: deque[ToolResult] = deque(maxlen=_MAX_FOLDED)
 
@@ -67,7 +70,8 @@ class ToolCallView:
 
     def start(self, event: ToolStarted) -> None:
         """Add a running call."""
-        self._running.append(_RunningCall(event, find_change(event.tool, event.call.arguments, Path())))
+        change = find_change(event.tool, event.call.arguments, self._find_bases(event.server))
+        self._running.append(_RunningCall(event, change))
 
     def update(self, event: ToolProgress) -> None:
         """Record the progress of a running call."""
@@ -106,7 +110,7 @@ class ToolCallView:
         arguments = summarize_arguments(result.arguments) if call or result.status == "completed" else ""
         seconds = format_seconds(result.seconds) if result.seconds else ""
         change = call.change if call and result.status == "completed" else None
-        changed = f"+{change.added} -{change.removed}" if change else ""
+        changed = f"+{change.added} -{change.removed}" if change and change.lines is not None else ""
         return " ".join(filter(None, (line, self._position(event.number), arguments, changed, seconds)))
 
     def list_interrupted(self) -> list[ToolFinished]:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rkllm_chat.config.settings import ServerConfig
 from rkllm_chat.core import i18n as language
 from rkllm_chat.core.messages import Tool
+from rkllm_chat.mcp_client.roots import find_base_folders
 from rkllm_chat.tui.approval_prompt import describe_call
 
 WORDS = language.load("en")
@@ -107,6 +110,38 @@ def test_a_text_for_a_file_that_exists_is_shown_as_a_change(tmp_path: Path) -> N
     assert [line.text for line in adding][2:4] == ["  content = 1 line:", "    | x"], "it does not replace the file"
 
 
+def test_the_file_that_a_server_writes_is_compared_and_no_other_of_that_name(tmp_path: Path) -> None:
+    here, own, other = (tmp_path / name for name in ("here", "own", "other"))
+    for folder in (here, own, other):
+        folder.mkdir()
+    (here / "a.txt").write_text("mine\n", encoding="utf-8")
+    (other / "b.txt").write_text("b\n", encoding="utf-8")
+    server = ServerConfig("disk", "server", (str(own),), cwd=str(here))
+    tool, new = Tool("write_file", server="disk"), {"path": "a.txt", "content": "x"}
+
+    def describe_write(server: ServerConfig, arguments: dict[str, str]) -> list[str]:
+        bases = [*map(Path, find_base_folders(server))]
+        return [line.text for line in describe_call(tool, arguments, WORDS, here, bases=bases)][2:]
+
+    warning = "  ! not marked read-only by its server"
+    assert describe_write(server, new) == ['  content = "x"', warning], "a new file"
+    (own / "a.txt").write_text("one\ntwo\n", encoding="utf-8")
+    shown = describe_write(server, new)
+    assert shown[0] == f"  content = change of {own / 'a.txt'}: 1 added, 2 removed" and shown[-1] == warning
+    both = replace(server, args=(str(own), str(other)))
+    assert describe_write(both, {**new, "path": "b.txt"})[0].startswith(f"  content = change of {other / 'b.txt'}: ")
+    (own / "b.txt").write_bytes(b"\xff")
+    assert describe_write(both, {**new, "path": "b.txt"}) == [
+        '  content = "x"',
+        warning,
+        f"  ! replaces the file {own / 'b.txt'}",
+        f"  ! may replace {other / 'b.txt'} instead: its path is relative",
+    ]
+    elsewhere = ServerConfig("disk", url="https://tools.example.org/mcp")
+    assert describe_write(elsewhere, new) == ['  content = "x"', warning], "its files are not here"
+    assert describe_write(replace(server, args=()), new)[0].startswith(f"  content = change of {here / 'a.txt'}: ")
+
+
 @pytest.mark.parametrize("path", ["new.txt", "folder", "pipe", "binary", "~nobody-here/x", "\0"])
 def test_a_text_is_shown_in_full_where_there_is_no_file_to_compare_it_with(path: str, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
@@ -114,6 +149,7 @@ def test_a_text_is_shown_in_full_where_there_is_no_file_to_compare_it_with(path:
     (tmp_path / "binary").write_bytes(b"\xff")
     lines = describe_call(Tool("write_file", server="disk"), {"path": path, "content": "one\ntwo"}, WORDS, tmp_path)
     assert [line.text for line in lines][2:5] == ["  content = 2 lines:", "    | one", "    | two"]
+    assert any("replaces the file" in line.text for line in lines) == (path == "binary")
 
 
 def test_edits_are_shown_as_a_change() -> None:
