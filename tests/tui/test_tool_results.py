@@ -69,9 +69,9 @@ def test_an_answer_that_is_the_result_is_shown_once(answer: str, result_rows: in
 @pytest.mark.parametrize("rows", [1, 12])
 def test_an_answer_that_is_replaced_leaves_the_screen_or_is_said_to_be(rows: int, open_chat: OpenChat) -> None:
     thanks = "\n\n".join(["Thank you for the information about it!"] * rows)
-    screen = open_chat(
-        f"{HARBOUR} --allow get_tide", call_text("get_tide", harbour="Hull"), thanks, "It is 2.4 metres."
-    )
+    replies = (call_text("get_tide", harbour="Hull"), thanks, "It is 2.4 metres.")
+    # so high that no line scrolls out at the top, however many rows the growing answer had at once
+    screen = open_chat(f"{HARBOUR} --allow get_tide", *replies, size=(100, 50))
     lines = screen.enter("tide at Hull?", "◆ It is 2.4 metres.")
     assert lines.count("◆ Thank you for the information about it!") == (rows > 8)
     assert "Answer discarded: it says nothing of the results. The model answers again." in lines
