@@ -54,7 +54,6 @@ DAMAGES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "a pooling that there is not": (lambda gguf: with_pooling(gguf, 77), ""),
     "an exception of llama.cpp": (lambda gguf: with_size(gguf, "vocab_size", 7), ""),
     "cut off in its header": (lambda gguf: gguf[:20_000], "it ends within its header"),
-    "half downloaded": (lambda gguf: gguf[: len(gguf) // 2], "it is incomplete: 3 MB of at least 6 MB. Download the"),
     "2^60 keys": (lambda gguf: gguf[:16] + struct.pack("<Q", 2**60) + gguf[24:], "keys"),
     "a text of 2^62 bytes": (lambda gguf: gguf[:24] + struct.pack("<Q", 2**62) + gguf[32:], "bytes"),
 }

@@ -113,20 +113,6 @@ def test_setting_the_clock_ends_no_wait_early_or_late(
 
 
 @pytest.mark.slow
-def test_sessions_that_begin_at_the_same_time_are_apart(
-    environment: dict[str, str], folder: Path, script: Script, shelf: SessionDirectory
-) -> None:
-    clock = Clock(environment, folder / "clock")
-    for number, offset_s in enumerate((0, -HOUR_S, 0)):
-        clock.set(offset_s)
-        with open_chat(clock, folder, "--model", script(f"Answer {number}."), "--no-servers") as screen:
-            screen.type(f"line {number}\r")
-            screen.wait_for(f"◆ Answer {number}.")
-    said = sorted(tuple(record.text for record in records_of(shelf, name)) for name in shelf.list_ids())
-    assert said == [(f"line {number}", f"Answer {number}.") for number in range(3)]
-
-
-@pytest.mark.slow
 def test_a_turn_and_its_session_survive_a_clock_that_jumps_during_its_calls(
     environment: dict[str, str], folder: Path, script: Script, shelf: SessionDirectory
 ) -> None:

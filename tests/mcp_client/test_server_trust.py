@@ -281,33 +281,3 @@ def test_a_tool_that_claims_only_to_read_and_is_named_delete_is_asked_about(clon
             screen.type("\x1b")
         screen.wait_for(f"◆ {reply}")
         assert clone.ran("delete_everything") == ran
-
-
-@pytest.mark.parametrize(
-    ("allow", "ran"),
-    [((), 0), pytest.param(("--allow", "chaos__add"), 1, marks=pytest.mark.slow)],
-    ids=["nobody", "allowed"],
-)
-def test_a_call_is_declined_at_the_end_of_input(
-    allow: tuple[str, ...], ran: int, clone: Clone, script: Script, program: Run
-) -> None:
-    clone.write()
-    config = ("--config", "mcp.json", "--output-format", "json")
-    done = program("--model", script(call_text("add", **ADD), "So."), *config, *allow, stdin="add 1 and 2")
-    calls = json.loads(done.stdout)["result"]["calls"]
-    assert [call["status"] for call in calls] == ["completed" if ran else "declined"]
-    assert clone.ran("add") == ran
-
-
-def test_a_script_is_told_whole_what_starts_a_server_of_a_folder_and_what_permits_its_call(
-    clone: Clone, script: Script, program: Run
-) -> None:
-    clone.write()
-    turn = ("--model", script(call_text("add", **ADD), "So."), "-p", "add 1 and 2")
-    assert "set RKLLM_CHAT_TRUST_PROJECT=1 if you trust every folder.]\n" in program(*turn).stderr
-    program("mcp", "trust", "chaos", "--yes")
-    result = json.loads(program(*turn, "--output-format", "json").stdout)["result"]
-    (suggested,) = result["suggested_calls"]
-    assert suggested["allow"] == "./chaos__add" and f"--allow {suggested['allow']}," in result["text"]
-    allowed = program(*turn, "--output-format", "json", "--allow", suggested["allow"]).stdout
-    assert json.loads(allowed)["result"]["suggested_calls"] == []
