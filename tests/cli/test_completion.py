@@ -19,7 +19,7 @@ from stage import PROGRAM, run_here
 
 ROWS: list[tuple[list[str], list[str]]] = [
     (["doc"], ["doctor"]),
-    (["trus"], []),  # a former word
+    (["list-s"], []),  # a former word
     (["--no-s"], ["--no-servers"]),
     (["--output-format", ""], ["text", "json", "stream-json", "prompt"]),
     (["--output-format=s"], ["--output-format=stream-json"]),
