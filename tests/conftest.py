@@ -37,7 +37,7 @@ from fuzzing import load_profile
 from real import REAL_SERVERS
 from real_models import REAL_MODELS
 from shell import Shell
-from stage import GREEDY, PROGRAM, Run, Screen
+from stage import GREEDY, PROGRAM, Run, Screen, live_as, run_here
 
 if TYPE_CHECKING:
     from rkllm_chat.backends.rkllm.backend import RkllmBackend
@@ -165,6 +165,19 @@ def program(environment: dict[str, str], folder: Path) -> Run:
         done = run_forked(
             [*PROGRAM, *arguments], input=stdin, encoding="utf-8", env=environment, cwd=folder, timeout=LIMIT_S
         )
+        assert code in (None, done.returncode), done.stdout + done.stderr
+        return done
+
+    return run
+
+
+@pytest.fixture
+def in_process(environment: dict[str, str], folder: Path, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run `rkllm-chat` to its end in this process: for errors, where no process is the point."""
+
+    def run(*arguments: str, code: int | None = 0) -> subprocess.CompletedProcess[str]:
+        with live_as(environment, folder):
+            done = subprocess.CompletedProcess(arguments, run_here(*arguments), *capsys.readouterr())
         assert code in (None, done.returncode), done.stdout + done.stderr
         return done
 

@@ -14,8 +14,8 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 from unittest.mock import ANY
 
 import pyte
+import pytest
 
 from fork_server import start
 from rkllm_chat.backends.base import Backend
@@ -52,6 +53,16 @@ AFTER_ENTER_S = 0.1
 PROGRAM = [sys.executable, "-m", "rkllm_chat"]
 NO_BOARD = '[[servers]]\nname = "board"\ncommand = "x"\nenabled = false\n'
 """An entry that switches off the bundled server, whose start takes a second."""
+
+
+@contextmanager
+def live_as(environment: Mapping[str, str], folder: Path) -> Iterator[None]:
+    """Give this process the variables of a user and a current folder."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        yield
 
 
 def run_here(*arguments: str) -> int:

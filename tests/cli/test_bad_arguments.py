@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 import fork_server
-from rkllm_chat.config.files import TRUST_VARIABLE
-from stage import PROGRAM, Screen, Script, run_here
+from stage import PROGRAM, Run, Screen, Script
 
 MB = 1 << 20
 ALONE = ("--no-servers",)
@@ -59,18 +58,15 @@ def start(
     ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else "",
 )
 def test_an_invalid_command_line_is_rejected_before_a_server_is_started(
-    arguments: list[str], part: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], part: str, in_process: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder / "mcp_config.toml").write_text(
         '[[servers]]\nname = "mark"\ncommand = "touch"\nargs = ["started"]\n', encoding="utf-8"
     )
-    monkeypatch.chdir(folder)
-    monkeypatch.setenv(TRUST_VARIABLE, "1")
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO()))
-    code = run_here(*arguments)
-    output, errors = capsys.readouterr()
-    assert (code, output) == (2, "")
-    assert part in errors and "\x1b" not in errors
+    done = in_process(*arguments, code=2)
+    assert done.stdout == ""
+    assert part in done.stderr and "\x1b" not in done.stderr
     assert not (folder / "started").exists()
 
 
@@ -101,14 +97,12 @@ def make_models(folder: Path) -> None:
     ],
 )
 def test_a_file_that_is_not_a_model_is_rejected_in_one_line(
-    model: str, part: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    model: str, part: str, in_process: Run, folder: Path
 ) -> None:
     make_models(folder)
-    monkeypatch.chdir(folder)
-    code = run_here("-p", "hi", "--model", model, *ALONE)
-    output, errors = capsys.readouterr()
-    assert (code, output) == (5, "")
-    assert part in errors and errors.count("\n") == 1 and "\x1b" not in errors
+    done = in_process("-p", "hi", "--model", model, *ALONE, code=5)
+    assert done.stdout == ""
+    assert part in done.stderr and done.stderr.count("\n") == 1 and "\x1b" not in done.stderr
 
 
 @pytest.mark.parametrize("source", ["-p", "-"])

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from contextlib import redirect_stdout
-from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -15,7 +13,7 @@ from cli.flag_rows import object_of
 from cli.mcp_tool.stage import Stage
 from fork_server import run
 from rkllm_chat.storage.session_files import SessionDirectory
-from stage import PROGRAM, run_here
+from stage import PROGRAM, Run
 
 ROWS: list[tuple[list[str], list[str]]] = [
     (["doc"], ["doctor"]),
@@ -57,32 +55,27 @@ def known(folder: Path, environment: dict[str, str]) -> Stage:
     return stage
 
 
-def complete(known: Stage, *words: str) -> list[str]:
-    """Complete words in this process."""
-    with pytest.MonkeyPatch.context() as patch, redirect_stdout(StringIO()) as output:
-        patch.chdir(known.folder)
-        for name, value in known.environment.items():
-            patch.setenv(name, value)
-        assert run_here("completion", "words", "--", *words) == 0
-    return output.getvalue().split()
+def complete(in_process: Run, *words: str) -> list[str]:
+    return in_process("completion", "words", "--", *words).stdout.split()
 
 
-def test_each_kind_of_word_is_completed_without_starting_a_server(known: Stage) -> None:
+def test_each_kind_of_word_is_completed_without_starting_a_server(known: Stage, in_process: Run) -> None:
     for words, expected in ROWS:
-        assert complete(known, *words) == expected, words
+        assert complete(in_process, *words) == expected, words
     assert not known.was_started("box") and not known.was_started("other")
 
 
-def test_a_stored_session_is_completed(known: Stage, shelf: SessionDirectory) -> None:
+@pytest.mark.usefixtures("known")
+def test_a_stored_session_is_completed(in_process: Run, shelf: SessionDirectory) -> None:
     name, file = shelf.create(1_700_000_000)
     os.close(file)
-    assert complete(known, "--resume", name[:4]) == [name]
+    assert complete(in_process, "--resume", name[:4]) == [name]
 
 
-def test_names_are_completed_as_far_as_a_broken_configuration_allows(known: Stage) -> None:
+def test_names_are_completed_as_far_as_a_broken_configuration_allows(known: Stage, in_process: Run) -> None:
     (known.folder / "mcp.json").write_text("{", encoding="utf-8")
-    assert complete(known, "--server", "") == []
-    assert complete(known, "doc") == ["doctor"]
+    assert complete(in_process, "--server", "") == []
+    assert complete(in_process, "doc") == ["doctor"]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -132,9 +132,9 @@ def test_a_checkout_that_is_not_installed_says_what_installing_needs(path: str, 
     assert done.returncode == 5 and "pip install ." in done.stderr and "Traceback" not in done.stderr
 
 
-def test_a_board_in_good_order_is_reported_line_by_line(program: Run) -> None:
+def test_a_board_in_good_order_is_reported_line_by_line(in_process: Run) -> None:
     config = str(TREES / "rock5b" / BOARD_CONFIG)
-    done = program("doctor", "--root", str(TREES / "rock5b"), "--config", config)
+    done = in_process("doctor", "--root", str(TREES / "rock5b"), "--config", config)
     assert (done.stdout, done.stderr) == (
         f"""\
 ok    configuration   {config}
@@ -160,9 +160,9 @@ ok    server harbour  remote, not contacted
     )
 
 
-def test_the_advice_stands_below_its_line(board: Path, program: Run) -> None:
+def test_the_advice_stands_below_its_line(board: Path, in_process: Run) -> None:
     write(board, VERSION, "RKNPU driver: v0.8.2\n")
-    shown = program("doctor", "--root", str(board), code=1).stdout.splitlines()
+    shown = in_process("doctor", "--root", str(board), code=1).stdout.splitlines()
     at = next(number for number, line in enumerate(shown) if line.startswith("wrong driver "))
     assert shown[at + 1].startswith(" " * 21) and "0.9.8" in shown[at + 1]
 
@@ -209,16 +209,16 @@ def test_the_fix_script_sets_what_is_slow_or_closed_and_its_undo_restores_it(
     assert {name: (tree / name).read_text() for name in governors} == governors and not rule.exists()
 
 
-def test_the_fix_script_of_a_board_in_good_order_changes_nothing(program: Run, environment: dict[str, str]) -> None:
+def test_the_fix_script_of_a_board_in_good_order_changes_nothing(in_process: Run, environment: dict[str, str]) -> None:
     environment["USER"] = "root"
     for tree in ("rock5b", "laptop"):
-        script = program("doctor", "--fix-script", "--root", str(TREES / tree)).stdout
+        script = in_process("doctor", "--fix-script", "--root", str(TREES / tree)).stdout
         assert script.startswith("#!/bin/sh\n") and script.count("echo 'Nothing to change.'") == 2, tree
 
 
-def test_a_hostile_governor_stays_a_word_of_the_fix_script(board: Path, program: Run) -> None:
+def test_a_hostile_governor_stays_a_word_of_the_fix_script(board: Path, in_process: Run) -> None:
     write(board, f"{NPU}/governor", "x; touch hacked\n")
-    script = program("doctor", "--fix-script", "--root", str(board)).stdout
+    script = in_process("doctor", "--fix-script", "--root", str(board)).stdout
     run_script(script, board, "undo")
     assert (board / NPU / "governor").read_text(encoding="utf-8") == "x; touch hacked\n"
     assert not list(board.rglob("hacked")) and not Path("hacked").exists()
@@ -259,10 +259,10 @@ def test_json_is_utf_8_in_every_locale(program: Run, environment: dict[str, str]
     assert "52 °C" in program("doctor", "--json", "--root", str(TREES / "laptop")).stdout
 
 
-def test_no_file_is_written(board: Path, program: Run, tmp_path: Path) -> None:
+def test_no_file_is_written(board: Path, in_process: Run, tmp_path: Path) -> None:
     before = snapshot(tmp_path)
     for options in ((), ("--json",), ("--board-report",), ("--fix-script",)):
-        program("doctor", "--root", str(board), "--config", str(board / BOARD_CONFIG), *options)
+        in_process("doctor", "--root", str(board), "--config", str(board / BOARD_CONFIG), *options)
     assert snapshot(tmp_path) == before
 
 
@@ -278,11 +278,11 @@ def snapshot(folder: Path) -> dict[str, tuple[int, int, bytes]]:
     }
 
 
-def test_an_invalid_command_line_exits_with_2_and_a_missing_root_is_a_document_with_json(program: Run) -> None:
+def test_an_invalid_command_line_exits_with_2_and_a_missing_root_is_a_document_with_json(in_process: Run) -> None:
     for arguments in (("--root", "/no/such/folder"), ("--json", "--board-report"), ("--no-such-option",)):
-        done = program("doctor", *arguments, code=2)
+        done = in_process("doctor", *arguments, code=2)
         assert arguments[-1] in done.stderr and done.stdout == ""
-    done = program("doctor", "--json", "--root", "/no/such/folder", code=2)
+    done = in_process("doctor", "--json", "--root", "/no/such/folder", code=2)
     document = json.loads(done.stdout)
     assert (document["ok"], document["error"]["type"], done.stderr) == (False, "UsageError", "")
     assert "/no/such/folder" in document["error"]["message"]
@@ -319,7 +319,7 @@ def test_the_command_of_each_server_is_searched(board: Path, ask: Ask) -> None:
     }
 
 
-def test_requirements_of_bundled_servers_are_checked(folder: Path, program: Run, script: Script) -> None:
+def test_requirements_of_bundled_servers_are_checked(folder: Path, in_process: Run, script: Script) -> None:
     model = ("--model", script("Hello."))  # else doctor loads the one that ships
     config = """
 [[servers]]
@@ -336,7 +336,7 @@ env = { %s = "x" }
 
     def check_servers(path: Path, variable: str, code: int) -> dict[str, str]:
         (folder / "mcp_config.toml").write_text(config % (path, variable), encoding="utf-8")
-        report = parse_report(program("doctor", "--json", *model, code=code).stdout)
+        report = parse_report(in_process("doctor", "--json", *model, code=code).stdout)
         return {name: f"{line[0]}: {line[1]}" for name, line in report.items() if name.startswith("server")}
 
     without = check_servers(folder / "empty", "OTHER", 1)
@@ -516,7 +516,7 @@ CHANGES = [
     model("empty-rk3588.rkllm", "wrong", "/m/empty-rk3588.rkllm: the file is empty", b""),
     model("lfs.rkllm", "wrong", "Git LFS pointer", POINTER),
     model("page.rkllm", "wrong", "web page", b"\n<!DOCTYPE html><html>"),
-    model("other.gguf", "wrong", r"b'PK\x03\x04'", b"PK\3\4"),
+    model("other.gguf", "wrong", r"'PK\x03\x04'", b"PK\3\4"),
     Change("model", "warn", "tiny-tools.gguf, 6.2 MB"),
     Change("model", "wrong", "none, but the NPU", config='[chat]\nbackend = "rkllm"\nmodel = ""\n'),
     Change("model", "ok", "replies.json: no file", config='[chat]\nmodel = "replies.json"\n'),
@@ -710,11 +710,11 @@ def test_no_content_of_a_file_makes_a_check_fail(board: Path) -> None:
         path.write_bytes(whole)
 
 
-def test_control_characters_in_the_name_of_a_board_are_escaped(board: Path, program: Run) -> None:
+def test_control_characters_in_the_name_of_a_board_are_escaped(board: Path, in_process: Run) -> None:
     write(board, "proc/device-tree/model", b"\x1b[31mROCK\x9b\n\rwrong x | y\0")
-    shown = program("doctor", "--root", str(board)).stdout
+    shown = in_process("doctor", "--root", str(board)).stdout
     assert "ok    platform       RK3588 (\\x1b[31mROCK� wrong x | y)\n" in shown
-    report = program("doctor", "--root", str(board), "--board-report").stdout
+    report = in_process("doctor", "--root", str(board), "--board-report").stdout
     assert "| RK3588 (\\x1b[31mROCK� wrong x \\| y) |" in report
 
 
@@ -724,7 +724,7 @@ def test_sizes_have_the_unit_that_fits() -> None:
 
 
 @pytest.fixture
-def report(board: Path, program: Run, environment: dict[str, str], tmp_path: Path) -> str:
+def report(board: Path, in_process: Run, environment: dict[str, str], tmp_path: Path) -> str:
     """The report of a board whose owner is called Mara, and whose machine is called anchor."""
     home = tmp_path / "home/mara"
     home.mkdir(parents=True)
@@ -732,7 +732,9 @@ def report(board: Path, program: Run, environment: dict[str, str], tmp_path: Pat
     config = (board / BOARD_CONFIG).read_text(encoding="utf-8")
     config = config.replace('"notes-server"', '"/home/mara/anchor/notes"')
     write(home, "own.toml", config)
-    return program("doctor", "--board-report", "--root", str(board), "--config", str(home / "own.toml"), code=1).stdout
+    return in_process(
+        "doctor", "--board-report", "--root", str(board), "--config", str(home / "own.toml"), code=1
+    ).stdout
 
 
 def test_the_report_has_every_line(report: str) -> None:
@@ -749,12 +751,12 @@ def test_the_report_names_no_user_and_no_machine(report: str) -> None:
 
 
 def test_the_report_does_not_quote_an_invalid_configuration(
-    program: Run, folder: Path, environment: dict[str, str]
+    in_process: Run, folder: Path, environment: dict[str, str]
 ) -> None:
     write(folder, "own.toml", '[chat]\nmax_steps = "hush"\n')
     arguments = ("--root", str(TREES / "laptop"), "--config", "own.toml")
-    assert "hush" in program("doctor", *arguments, code=1).stdout
-    report = program("doctor", "--board-report", *arguments, code=1).stdout
+    assert "hush" in in_process("doctor", *arguments, code=1).stdout
+    report = in_process("doctor", "--board-report", *arguments, code=1).stdout
     assert environment["HOME"] not in report and "hush" not in report and "| wrong | configuration | " in report
 
 

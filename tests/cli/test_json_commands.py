@@ -11,8 +11,11 @@ import pytest
 
 from mcp_client.chaos_http import open_site
 from mcp_client.chaos_sse import open_event_site
+from rkllm_chat.cli.json_commands.invocation import Invocation
+from rkllm_chat.cli.json_commands.run import run_json_command
 from rkllm_chat.config.loader import load_settings
 from shell import Shell
+from stage import live_as
 
 # command line, part of the message, some of the details
 TARGET, TOOLS = "Write SERVER.NAME, or add --server NAME.", "Its tools: rkllm-chat mcp list chaos"
@@ -78,12 +81,19 @@ def assert_error(error: dict[str, Any], kind: str, message: str, details: dict[s
     assert all(value is not None for value in error["details"].values())
 
 
+def read_error(shell: Shell, *line: str) -> dict[str, Any]:
+    """Return the error of a command that runs in this process."""
+    with live_as(shell.environment, shell.folder):
+        error: dict[str, Any] = run_json_command(line, Invocation())["error"]
+    return error
+
+
 @pytest.mark.parametrize(("line", "message", "details"), USAGE, ids=[" ".join(row[0]) for row in USAGE])
 def test_an_invalid_command_line_is_a_usage_error(
     line: list[str], message: str, details: dict[str, Any], shell: Shell
 ) -> None:
     shell.add_chaos()
-    assert_error(shell.error(*line), "UsageError", message, details)
+    assert_error(read_error(shell, *line), "UsageError", message, details)
     assert shell.events("start") == []
 
 
@@ -93,7 +103,7 @@ def test_arguments_that_are_not_an_object_are_rejected_before_a_server_starts(
 ) -> None:
     shell.add_chaos()
     (shell.folder / "latin1.json").write_bytes(b'{"a": "\xe9"}')
-    assert_error(shell.error("call-tool", "chaos.echo", "--args", text), "UsageError", message, details)
+    assert_error(read_error(shell, "call-tool", "chaos.echo", "--args", text), "UsageError", message, details)
     assert shell.events("start") == []
 
 

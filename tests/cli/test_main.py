@@ -15,7 +15,7 @@ import pytest
 from rkllm_chat.cli import json_commands
 from rkllm_chat.cli.commands import COMMANDS, RENAMED
 from shell import Shell
-from stage import PROGRAM, Run, run_here
+from stage import PROGRAM, Run
 
 TREES = Path(__file__).parents[1] / "trees"
 MCP_TOOL = [sys.executable, "-m", "rkllm_chat.cli.mcp_tool"]
@@ -92,28 +92,26 @@ def test_without_llama_cpp_the_error_says_what_to_install() -> None:
     assert "pip install llama-cpp-python" in done.stderr
 
 
-def test_help_names_the_options_and_the_bundled_servers(program: Run) -> None:
-    shown = program("--help").stdout
+def test_help_names_the_options_and_the_bundled_servers(in_process: Run) -> None:
+    shown = in_process("--help").stdout
     for word in ("--model", "--allow", "--no-servers", "serve", "doctor", "trust", "call-tool"):
         assert word in shown
     assert len(shown.splitlines()) <= 24 and max(map(len, shown.splitlines())) <= 80
-    assert {"--output-format", "--config", "--set"} < set(program("chat", "--help").stdout.split())
+    assert {"--output-format", "--config", "--set"} < set(in_process("chat", "--help").stdout.split())
     for name in ("board", "claude", "llm"):
-        assert name in shown and name in program("serve", "--help").stdout
+        assert name in shown and name in in_process("serve", "--help").stdout
 
 
-def test_help_has_no_colors(program: Run, environment: dict[str, str]) -> None:
+def test_help_has_no_colors(in_process: Run, environment: dict[str, str]) -> None:
     """Python 3.14 colors it, also with --no-color."""
     environment["FORCE_COLOR"] = "1"
-    assert "\x1b" not in program("doctor", "--help").stdout + program("mcp", "add", "--help").stdout
+    assert "\x1b" not in in_process("doctor", "--help").stdout + in_process("mcp", "add", "--help").stdout
 
 
-def test_an_error_about_a_value_names_no_function(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_here("-p", "x", "--timeout", "many") == 2
-    assert "a number of seconds, not 'many'" in capsys.readouterr().err
+def test_an_error_about_a_value_names_no_function(in_process: Run) -> None:
+    assert "a number of seconds, not 'many'" in in_process("-p", "x", "--timeout", "many", code=2).stderr
     for option in ("--max-steps", "--temperature", "--seed"):  # former options
-        assert run_here("-p", "x", option, "many") == 2
-        assert "number, not 'many'" in capsys.readouterr().err
+        assert "number, not 'many'" in in_process("-p", "x", option, "many", code=2).stderr
 
 
 @pytest.mark.parametrize(
@@ -141,12 +139,9 @@ def test_an_error_about_a_value_names_no_function(capsys: pytest.CaptureFixture[
         "no value",
     ],
 )
-def test_an_invalid_command_line_is_one_line(
-    arguments: tuple[str, ...], text: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code = run_here(*arguments)
-    (line,) = capsys.readouterr().err.splitlines()[-1:]
-    assert code == 2 and text in line
+def test_an_invalid_command_line_is_one_line(arguments: tuple[str, ...], text: str, in_process: Run) -> None:
+    (line,) = in_process(*arguments, code=2).stderr.splitlines()[-1:]
+    assert text in line
 
 
 def test_options_may_stand_before_the_command(program: Run, folder: Path) -> None:
@@ -157,8 +152,8 @@ def test_options_may_stand_before_the_command(program: Run, folder: Path) -> Non
     assert program("help", "doctor").stdout == program("doctor", "--help").stdout
 
 
-def test_help_lists_every_command_with_a_line(program: Run) -> None:
-    listed, for_scripts = program("--help").stdout, program("json", "--help").stdout
+def test_help_lists_every_command_with_a_line(in_process: Run) -> None:
+    listed, for_scripts = in_process("--help").stdout, in_process("json", "--help").stdout
     for name, command in COMMANDS.items():
         if name not in RENAMED:
             assert f"  {name:<17} {command.summary}\n" in listed + for_scripts

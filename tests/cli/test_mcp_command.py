@@ -16,7 +16,7 @@ from mcp_client.chaos_http import open_site
 from mcp_client.faults import chaos, left_behind
 from rkllm_chat.config.files import TRUST_VARIABLE
 from rkllm_chat.config.settings import read_toml
-from stage import NO_BOARD, Run, Screen, call_text, run_here
+from stage import NO_BOARD, Run, Screen, call_text
 
 
 @pytest.fixture
@@ -130,22 +130,22 @@ def test_the_bundled_server_is_switched_off_in_the_users_own_file(
 @pytest.mark.parametrize("command", ["add", "import"])
 @pytest.mark.parametrize("named", [(), ("--config", "mine.toml")], ids=["own file", "named file"])
 def test_a_file_receives_only_the_servers_that_were_named(
-    command: str, named: tuple[str, ...], program: Run, folder: Path, environment: dict[str, str]
+    command: str, named: tuple[str, ...], in_process: Run, folder: Path, environment: dict[str, str]
 ) -> None:
     own = folder / named[-1] if named else Path(environment["HOME"], ".config/rkllm-chat/config.toml")
     own.parent.mkdir(parents=True, exist_ok=True)
     own.write_text('[chat]\nlanguage = "en"\n', encoding="utf-8")
     (folder / "given.json").write_text('{"mcpServers": {"sea": {"command": "true"}}}', encoding="utf-8")
     words = {"add": ("sea", "--", "true"), "import": ("given.json", "--yes")}[command]
-    shown = program("mcp", command, *named, *words).stdout
+    shown = in_process("mcp", command, *named, *words).stdout
     assert [entry.name for entry in read_toml(own.read_text(encoding="utf-8"), "", {}).servers] == ["sea"]
-    names = {entry["name"] for entry in probe(program("mcp", "list", "--json", "--no-start", *named))}
+    names = {entry["name"] for entry in probe(in_process("mcp", "list", "--json", "--no-start", *named))}
     assert names == ({"sea"} if named else {"sea", "board"})
     hint = "mcp add --config mine.toml board -- rkllm-chat serve board"
     assert (f"The servers in mine.toml replace the bundled one. To add it: rkllm-chat {hint}" in shown) == bool(named)
     if named:
-        program(*hint.split())
-        assert len(probe(program("mcp", "list", "--json", "--no-start", *named))) == 2
+        in_process(*hint.split())
+        assert len(probe(in_process("mcp", "list", "--json", "--no-start", *named))) == 2
 
 
 @pytest.mark.parametrize(
@@ -165,12 +165,12 @@ def test_a_file_receives_only_the_servers_that_were_named(
     ],
 )
 def test_what_is_added_but_cannot_be_started_or_not_everywhere_is_said(
-    words: tuple[str, ...], warning: str, program: Run, folder: Path, environment: dict[str, str]
+    words: tuple[str, ...], warning: str, in_process: Run, folder: Path, environment: dict[str, str]
 ) -> None:
     for name in ("start", "notes/a.py"):
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).touch(0o700)
-    done = program("mcp", "add", *words)
+    done = in_process("mcp", "add", *words)
     assert 'Server "x" was added' in done.stdout
     own = Path(environment["HOME"], ".config/rkllm-chat/config.toml")
     assert warning.format(own=own, here=folder) in done.stderr
@@ -199,16 +199,9 @@ BAD = {
 
 @pytest.mark.parametrize(("words", "code", "message"), BAD.values(), ids=BAD)
 def test_a_wrong_command_line_is_an_error_and_writes_nothing(
-    words: tuple[str, ...],
-    code: int,
-    message: str,
-    folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    words: tuple[str, ...], code: int, message: str, in_process: Run, folder: Path
 ) -> None:
-    monkeypatch.chdir(folder)
-    assert run_here("mcp", *words) == code
-    assert message in capsys.readouterr().err
+    assert message in in_process("mcp", *words, code=code).stderr
     assert [*folder.iterdir()] == []
 
 
@@ -257,10 +250,10 @@ def write_foreign(source: str, environment: dict[str, str]) -> tuple[Path, str]:
     return path, text
 
 
-def test_the_file_of_each_program_is_found(program: Run, environment: dict[str, str]) -> None:
+def test_the_file_of_each_program_is_found(in_process: Run, environment: dict[str, str]) -> None:
     for source in FOREIGN:
         write_foreign(source, environment)
-        preview = program("mcp", "import", source, "--dry-run").stdout
+        preview = in_process("mcp", "import", source, "--dry-run").stdout
         assert "has the MCP server one:" in preview and 'command = "x"' in preview, source
         assert "hidden-value" not in preview
 

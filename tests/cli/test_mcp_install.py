@@ -96,10 +96,10 @@ UNTOUCHED = {
 
 @pytest.mark.parametrize(("text", "message"), UNTOUCHED.values(), ids=UNTOUCHED)
 def test_a_file_that_would_lose_something_is_not_touched(
-    text: str, message: str, program: Run, environment: dict[str, str]
+    text: str, message: str, in_process: Run, environment: dict[str, str]
 ) -> None:
     path = write(environment, CURSOR, text)
-    assert message in program("mcp", "install", "board", "--into", "cursor", "--yes", code=3).stderr
+    assert message in in_process("mcp", "install", "board", "--into", "cursor", "--yes", code=3).stderr
     assert path.read_text(encoding="utf-8") == text
 
 
@@ -123,8 +123,8 @@ def test_a_file_is_created_where_the_program_has_a_folder(program: Run, environm
     ],
 )
 def test_a_wrong_command_line_writes_nothing(
-    words: tuple[str, ...], message: str, program: Run, environment: dict[str, str]
+    words: tuple[str, ...], message: str, in_process: Run, environment: dict[str, str]
 ) -> None:
     path = write(environment, CURSOR, "{}")
-    assert message in program("mcp", "install", *words, code=2).stderr
+    assert message in in_process("mcp", "install", *words, code=2).stderr
     assert path.read_text(encoding="utf-8") == "{}"

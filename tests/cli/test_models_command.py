@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 
-def test_models_are_listed_with_what_their_files_tell(program: Any, folder: Path, shipped_model: Path) -> None:
+def test_models_are_listed_with_what_their_files_tell(in_process: Any, folder: Path, shipped_model: Path) -> None:
     models = folder / "models"
     models.mkdir()
     (models / "qwen3-copy.gguf").write_bytes(shipped_model.read_bytes())
@@ -15,7 +15,7 @@ def test_models_are_listed_with_what_their_files_tell(program: Any, folder: Path
     (models / "broken.gguf").write_bytes(b"version https://git-lfs.github.com/spec/v1")
     (models / "mmproj-qwen3-copy-f16.gguf").write_bytes(b"GGUF")
     (models / "chat_template.jinja").write_text("{{ messages }}", encoding="utf-8")
-    listed = json.loads(program("models", "--json").stdout)["result"]
+    listed = json.loads(in_process("models", "--json").stdout)["result"]
     rows = {row["name"]: row for row in listed["models"]}
     assert list(rows) == ["broken.gguf", "Qwen2.5-1.5B_w8a8_RK3588.rkllm", "qwen3-copy.gguf", "tiny-tools"]
     copy = rows["qwen3-copy.gguf"]
@@ -25,6 +25,6 @@ def test_models_are_listed_with_what_their_files_tell(program: Any, folder: Path
     npu = rows["Qwen2.5-1.5B_w8a8_RK3588.rkllm"]
     assert (npu["kind"], npu["target"], npu["template"]) == ("rkllm", "rk3588 w8a8", "chat_template.jinja")
     assert rows["broken.gguf"]["state"] == "wrong" and "git lfs pull" in rows["broken.gguf"]["findings"][0]
-    text = program("models").stdout
+    text = in_process("models").stdout
     assert "pictures or sound by mmproj-qwen3-copy-f16.gguf" in text
     assert "wrong broken.gguf" in text and str(models / copy["name"]) in text

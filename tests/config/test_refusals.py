@@ -40,11 +40,11 @@ EDITS: dict[str, tuple[str, str, str, str]] = {
 
 @pytest.mark.parametrize(("name", "text", "words", "reason"), EDITS.values(), ids=EDITS)
 def test_a_file_that_could_not_be_edited_rightly_stays_as_it_is(
-    name: str, text: str, words: str, reason: str, folder: Path, program: Run
+    name: str, text: str, words: str, reason: str, folder: Path, in_process: Run
 ) -> None:
     (folder / name).write_text(text, encoding="utf-8")
     action, *rest = words.split()
-    done = program("mcp", action, "--config", name, *rest, code=3)
+    done = in_process("mcp", action, "--config", name, *rest, code=3)
     assert reason in done.stderr and name in done.stderr
     assert (folder / name).read_text(encoding="utf-8") == text
 
@@ -119,10 +119,10 @@ READS: dict[str, tuple[str, bytes, str, str]] = {
 
 @pytest.mark.parametrize(("name", "content", "words", "reason"), READS.values(), ids=READS)
 def test_what_a_file_could_mislead_with_is_not_read(
-    name: str, content: bytes, words: str, reason: str, folder: Path, program: Run
+    name: str, content: bytes, words: str, reason: str, folder: Path, in_process: Run
 ) -> None:
     (folder / name).write_bytes(content)
-    done = program(*words.split(), code=None)
+    done = in_process(*words.split(), code=None)
     assert done.returncode and reason in done.stdout + done.stderr
 
 

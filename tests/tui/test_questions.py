@@ -145,18 +145,18 @@ def test_the_pages_have_the_same_questions_with_the_same_commands() -> None:
     assert all(found for found in blocks["en"])  # each answer has something to type
 
 
-def test_the_command_answers_in_the_users_language(program: Run, environment: dict[str, str]) -> None:
-    shown = program("help", "stop", "asking").stdout
+def test_the_command_answers_in_the_users_language(in_process: Run, environment: dict[str, str]) -> None:
+    shown = in_process("help", "stop", "asking").stdout
     assert shown.startswith("How do I stop it asking about every call?\n\nAt the question, `u` allows")
     assert '\n    rkllm-chat -p "What time is it in Tokyo?" --allow get_time\n' in shown
     environment["LC_ALL"] = "ja_JP.UTF-8"
-    assert program("help", "proxy").stdout.startswith("プロキシや社内の認証局がある\n")
-    assert 'No topic matches "xyzzy"' in program("help", "xyzzy", code=2).stderr
+    assert in_process("help", "proxy").stdout.startswith("プロキシや社内の認証局がある\n")
+    assert 'No topic matches "xyzzy"' in in_process("help", "xyzzy", code=2).stderr
 
 
-def test_a_command_with_more_words_is_a_question(program: Run) -> None:
-    assert program("help", "mcp", "login").stdout.startswith("A server requires a login.\n")
-    assert program("help", "mcp", "list").stdout.startswith("usage: rkllm-chat mcp list")
+def test_a_command_with_more_words_is_a_question(in_process: Run) -> None:
+    assert in_process("help", "mcp", "login").stdout.startswith("A server requires a login.\n")
+    assert in_process("help", "mcp", "list").stdout.startswith("usage: rkllm-chat mcp list")
 
 
 @pytest.mark.parametrize("language", list_languages())

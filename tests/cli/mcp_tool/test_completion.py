@@ -16,6 +16,7 @@ from cli.mcp_tool.stage import Stage
 from fork_server import start
 from rkllm_chat.cli.mcp_tool.options import make_options
 from rkllm_chat.cli.mcp_tool.shell_completion import complete_words
+from stage import live_as
 
 PAINT = object_of(
     colour=COLOUR, dry=BOOLEAN, at=object_of(x=INTEGER), coats=list_of(COLOUR), note=TEXT, maxHeight={"enum": [1, 2]}
@@ -62,10 +63,7 @@ def cache_files(painted: Stage) -> list[Path]:
 
 def complete(painted: Stage, *words: str) -> list[str]:
     """Complete words in this process."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(painted.folder)
-        for name, value in painted.environment.items():
-            patch.setenv(name, value)
+    with live_as(painted.environment, painted.folder):
         return complete_words(["words", "--", *words], make_options()).split()
 
 
