@@ -31,13 +31,20 @@ from ..core.events import (
 )
 from ..core.i18n import Words
 from ..core.messages import Tool, ToolResult
-from ..core.sanitize import MAX_LINE_LENGTH, sanitize_for_terminal, sanitize_line, summarize_arguments, truncate
+from ..core.sanitize import (
+    MAX_LINE_LENGTH,
+    sanitize_for_terminal,
+    sanitize_line,
+    shorten_line,
+    summarize_arguments,
+    truncate,
+)
 from .theme import Theme
 
 ANSWER_MARK = "◆ "
 DIM, PLAIN = "\x1b[2m", "\x1b[0m"
 _ONLY_ERRORS = Theme(error="error")
-_MAX_USER_LINES = 40
+_MAX_USER_LINES, _MAX_VALUES = 40, 60
 _MAX_NOTICE_LENGTH = 2000
 GAP, _MIN_CELL = "  ", 16
 _RESOURCE_READ = ("", "read_resource", "completed")  # server, tool and status of its result
@@ -176,7 +183,7 @@ def describe_event(event: Event, words: Words, names_server: bool = False) -> st
             line = words("terminal.described", call=call_text)
         case ReplyDiscarded(unknown, reason, values):
             key = f"discarded_{reason}" if reason else "no_such_tool" if unknown else "discarded"
-            line = words(f"terminal.{key}", name=unknown, values=values)
+            line = words(f"terminal.{key}", name=unknown, values=shorten_line(values, _MAX_VALUES))
         case TextWasThought() | TurnEnded("length"):
             line = words("terminal.length" if isinstance(event, TurnEnded) else "terminal.was_thought")
         case _:

@@ -133,7 +133,7 @@ def test_a_call_is_named_with_its_server_where_there_are_several() -> None:
         (finished("stopped", ""), "[MCP: Tool 'get_time' stopped]"),
         (ToolProgress("b", "get_time", 5, None, ""), "[MCP: Tool 'get_time': 5 ]"),
         (Notice("two\nlines\tand \x1b[2J"), "two lines and \\x1b[2J"),
-        (Notice("x" * 1000), "x" * 299 + "…"),
+        (Notice("x" * 3000), "x" * 1999 + "…"),
         (
             TurnEnded("length"),
             "[The answer was cut off: it reached its token limit. Write continue for the rest, or raise max_tokens "
@@ -158,6 +158,8 @@ def test_what_is_discarded_is_said_in_one_line_with_the_reason(code: str, outcom
     events = [ReplyDiscarded(), ReplyDiscarded("x"), *(ReplyDiscarded(reason=reason) for reason in REASONS)]
     lines = [describe_event(event, words) for event in events]
     assert [line for line in lines if not re.fullmatch(outcome, line) or len(wrap_text(line, 85)) > 1] == []
+    long = describe_event(ReplyDiscarded(reason="unspoken", values=f"read_query: {'SELECT ' * 50}"), words)
+    assert "read_query: SELECT" in long and len(wrap_text(long, 80)) == 2
 
 
 def test_thoughts_and_side_lines_are_dim_where_colours_are_wanted() -> None:
