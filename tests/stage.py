@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import json
+import logging
 import os
 import pty
 import select
@@ -57,9 +58,13 @@ NO_BOARD = '[[servers]]\nname = "board"\ncommand = "x"\nenabled = false\n'
 
 @contextmanager
 def live_as(environment: Mapping[str, str], folder: Path) -> Iterator[None]:
-    """Give this process the variables of a user and a current folder."""
+    """Give this process the variables of a user and a current folder, and take back what the program sets in it."""
+    root = logging.getLogger()
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
+        patch.setattr(sys, "excepthook", sys.excepthook)
+        patch.setattr(root, "handlers", [])
+        patch.setattr(root, "level", root.level)
         for name, value in environment.items():
             patch.setenv(name, value)
         yield
