@@ -43,7 +43,7 @@ def start_npu_api(start_api: StartApi, compiled: Callable[[str], Path], npu_mode
     return start
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def shared_api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A server of the model that ships, for tests that expect no empty cache."""
     import os

@@ -1,4 +1,4 @@
-"""Models opened through llama.cpp, and a talk with which other backends are compared."""
+"""Models opened through llama.cpp, a real service, and a talk with which other backends are compared."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from altered import with_template
+from backends.openai.real import serving_model
 from backends.openai.talks import LINES, chat_with, talk
 from rkllm_chat.backends.llama.backend import LlamaBackend
 from rkllm_chat.core.messages import Message
@@ -27,6 +28,13 @@ def through_llama(shipped_model: Path) -> list[Message]:
         return chat.history
 
     return asyncio.run(run_talk())
+
+
+@pytest.fixture(scope="session")
+def real_service(shipped_model: Path) -> Iterator[str]:
+    """The URL of a real service that has the small model."""
+    with serving_model(shipped_model) as url:
+        yield url
 
 
 @pytest.fixture

@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from backends.openai.real import serving_model
 from backends.openai.talks import HELLO
 from rkllm_chat.backends import BACKENDS, BaseBackend, Engine, open_backend
 from rkllm_chat.backends.base import Backend, ModelStream, StoppableStream, StreamItem
@@ -27,17 +25,14 @@ SAID = [*HELLO[:1], Message("user", "Polly wants a cracker, and a nut, and water
 
 @pytest.mark.model
 @pytest.mark.parametrize("name", BACKENDS)
-def test_every_engine_keeps_the_contract(
-    name: str, open_llama: Callable[..., Backend], open_npu: Callable[..., Backend], shipped_model: Path
-) -> None:
-    with ExitStack() as stack:
-        opened: dict[str, Callable[[], Backend]] = {
-            "llama": lambda: open_llama(1024),
-            "rkllm": open_npu,
-            "openai": lambda: open_backend(Settings(model=stack.enter_context(serving_model(shipped_model)))),
-            "scripted": lambda: ScriptedBackend(["Hello! How can I help you?"] * 9),
-        }
-        asyncio.run(check_contract(opened[name](), HELLO))
+def test_every_engine_keeps_the_contract(name: str, request: pytest.FixtureRequest) -> None:
+    opened: dict[str, Callable[[], Backend]] = {
+        "llama": lambda: request.getfixturevalue("open_llama")(1024),
+        "rkllm": lambda: request.getfixturevalue("open_npu")(),
+        "openai": lambda: open_backend(Settings(model=request.getfixturevalue("real_service"))),
+        "scripted": lambda: ScriptedBackend(["Hello! How can I help you?"] * 9),
+    }
+    asyncio.run(check_contract(opened[name](), HELLO))
 
 
 def test_the_engine_of_the_example_plugin_keeps_the_contract(monkeypatch: pytest.MonkeyPatch) -> None:

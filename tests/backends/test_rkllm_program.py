@@ -187,21 +187,20 @@ def test_a_missing_library_exits_with_an_error(program: Run, shipped_model: Path
     assert failed.stderr.startswith("rkllm-chat: librkllmrt.so was not found in")
 
 
-@pytest.mark.parametrize("suffix", ["gguf", "rkllm"])
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("name", "content", "said"),
     [
-        (b"version https://git-lfs.github.com/spec/v1\noid sha256:1\nsize 9\n", "a Git LFS pointer, not the model"),
-        (b"\n <!DOCTYPE html><title>Sign in</title>", "a web page, not the model"),
-        (b'<?xml version="1.0"?><Error>AccessDenied</Error>', "a web page, not the model"),
+        ("qwen3.gguf", b"version https://git-lfs.github.com/spec/v1\noid sha256:1\nsize 9\n", "a Git LFS pointer"),
+        ("qwen3.rkllm", b"\n <!DOCTYPE html><title>Sign in</title>", "a web page"),
+        ("qwen3.gguf", b'<?xml version="1.0"?><Error>AccessDenied</Error>', "a web page"),
     ],
 )
 def test_what_was_downloaded_instead_of_a_model_is_named(
-    suffix: str, content: bytes, said: str, program: Run, folder: Path
+    name: str, content: bytes, said: str, program: Run, folder: Path
 ) -> None:
-    (folder / f"qwen3.{suffix}").write_bytes(content)
-    failed = program("--no-servers", "--model", f"qwen3.{suffix}", "-p", "Hello!", code=5)
-    assert said in failed.stderr and "Download the file itself" in failed.stderr
+    (folder / name).write_bytes(content)
+    failed = program("--no-servers", "--model", name, "-p", "Hello!", code=5)
+    assert f"{said}, not the model" in failed.stderr and "Download the file itself" in failed.stderr
 
 
 @pytest.mark.slow

@@ -99,9 +99,10 @@ def limits_for(outcome: Outcome) -> dict[str, Any]:
     return {"timeout_s": limit_s, "connect_s": limit_s}
 
 
-@pytest.mark.parametrize(
-    "mode", [pytest.param(mode, marks=pytest.mark.proc if mode == "fork-child-setsid" else ()) for mode in PROCESSES]
-)
+MARKS = {"fork-child-setsid": pytest.mark.proc, "endless-line": pytest.mark.slow}
+
+
+@pytest.mark.parametrize("mode", [pytest.param(mode, marks=MARKS.get(mode, ())) for mode in PROCESSES])
 def test_a_process_gives_a_result_or_an_error_and_leaves_nothing(mode: str, tmp_path: Path) -> None:
     descriptors = count_descriptors()
     limits = {**limits_for(PROCESSES[mode]), "connect_s": 20.0}

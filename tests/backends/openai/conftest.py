@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from backends.openai.real import CONTEXT_TOKENS, serving_model
+from backends.openai.real import CONTEXT_TOKENS
 from backends.openai.service import Service
 from mcp_client.chaos_http import serving
 from rkllm_chat.backends import open_backend
@@ -17,13 +16,6 @@ from rkllm_chat.backends.openai.backend import OpenaiBackend
 from rkllm_chat.config.settings import Openai as Options
 from rkllm_chat.config.settings import Settings, Thinking
 from stage import GREEDY
-
-
-@pytest.fixture(scope="session")
-def real_service(shipped_model: Path) -> Iterator[str]:
-    """The URL of a real service that has the small model."""
-    with serving_model(shipped_model) as url:
-        yield url
 
 
 @pytest.fixture
