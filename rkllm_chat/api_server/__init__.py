@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from ..config.settings import Settings
 from ..core.errors import UsageError
 from ..mcp_servers import parse_port
 from ..mcp_servers.llm import add_model_options, read_model_settings
+
+if TYPE_CHECKING:
+    from ..config.settings import Settings
 
 __all__ = ["LIMITS", "LOOPBACK", "NAME", "Limits", "add_options", "read_options"]
 

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from .. import api_server, mcp_servers
-from ..backends import check_model
 from ..core.command_line import Parser
 from ..core.errors import StartError, UsageError
 from .process_end import run_interface
@@ -57,6 +56,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def _serve_api(options: argparse.Namespace) -> int:
     """Run the API of the model over HTTP."""
+    from ..backends import check_model
     from ..mcp_servers import http
     from ..mcp_servers.server_log import start_server_log
 

@@ -14,7 +14,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...config.loader import state_folder
 from ...core.errors import UsageError
 from ...core.private_files import make_folder
 
@@ -58,13 +57,15 @@ def build_server(options: argparse.Namespace) -> MCPServer:
             raise UsageError(f"There is no folder {folder}.")
     if options.permission_mode and not PERMISSION_MODE.fullmatch(options.permission_mode):
         raise UsageError(f'"{options.permission_mode}" is not a permission mode.', "claude --help lists them.")
+    from ...config.files import find_state_folder
     from . import server
     from .find_cli import find_claude
     from .history import RunHistory
     from .session import ClaudeSession
 
-    find, history = partial(find_claude, os.environ), RunHistory(state_folder() / _HISTORY)
-    work = _make_empty_folder(state_folder() / _EMPTY_FOLDER) if options.empty_folder else folders[0]
+    state = Path(find_state_folder())
+    find, history = partial(find_claude, os.environ), RunHistory(state / _HISTORY)
+    work = _make_empty_folder(state / _EMPTY_FOLDER) if options.empty_folder else folders[0]
     return server.build_server(ClaudeSession(find, folders, history, options.permission_mode, work=work))
 
 

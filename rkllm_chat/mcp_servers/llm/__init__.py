@@ -1,7 +1,8 @@
 """An MCP server that lends a model to other programs: a local one, or one behind a URL.
 
 `server.py` defines the MCP tools, `model.py` loads and runs the model, `summary.py` splits long texts. The model is
-loaded at its first use: a server without calls uses no memory, and listing the tools is fast.
+loaded at its first use: a server without calls uses no memory, and listing the tools is fast. The options of this
+server are added to the parser of every server, so what reads them is imported in the functions.
 """
 
 from __future__ import annotations
@@ -11,16 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from ...backends import check_backend, find_engine_of
-from ...backends.project_files import check_project_files
-from ...backends.shared.model_files import find_only_model
-from ...config.loader import load_settings
-from ...config.named_settings import replace_setting
-from ...config.settings import Settings
 from ...core.errors import UsageError
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
+
+    from ...config.settings import Settings
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -54,6 +51,8 @@ def build_server(options: argparse.Namespace) -> MCPServer:
         ConfigError: The configuration is invalid, or the URL or key of a service.
         UsageError: A folder does not exist, or the backend is unknown.
     """
+    from ...backends import find_engine_of
+
     if options.url:
         options.model = f"{options.url.rstrip('/').removesuffix('/chat/completions')}#{quote(options.model or '')}"
     settings = read_model_settings(options)
@@ -77,6 +76,12 @@ def read_model_settings(options: argparse.Namespace) -> Settings:
         ModelError: The folder that is named has no model or several.
         UsageError: The backend is unknown, or a setting is invalid.
     """
+    from ...backends import check_backend
+    from ...backends.project_files import check_project_files
+    from ...backends.shared.model_files import find_only_model
+    from ...config.loader import load_settings
+    from ...config.named_settings import replace_setting
+
     settings = load_settings(options.config)
     if options.model is not None:
         settings = replace_setting(settings, "model", find_only_model(options.model))
