@@ -247,12 +247,6 @@ def test_a_prompt_far_longer_than_the_context_is_refused_before_its_tokens_are_c
         assert error["code"] == "context_length_exceeded" and " 10000" in error["message"]
 
 
-def test_an_address_that_is_none_is_an_error_of_each_request(start_api: StartApi) -> None:
-    with post(start_api("--model", "http://[x", "--no-check")) as connection:
-        answer = connection.getresponse()
-        assert (answer.status, json.loads(answer.read())["error"]["code"]) == (503, "model_unavailable")
-
-
 def test_the_time_of_a_reply_is_limited(start_api: StartApi, connect: Connect, script: Script) -> None:
     served = start_api("--model", script(WAITING, WAITING, "fast"), "--max-reply-s", "0.2")
     client = connect(served)

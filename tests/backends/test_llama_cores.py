@@ -20,14 +20,7 @@ from rkllm_chat.backends.llama.cores import count_cores, count_free_threads, fin
 from rkllm_chat.backends.llama.engine import load_engine
 from rkllm_chat.config.settings import Generation
 from rkllm_chat.core.messages import Message
-from stage import Run
-
-
-def write_files(root: Path, files: Mapping[str, str]) -> Path:
-    for name, text in files.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(f"{text}\n", encoding="ascii")
-    return root
+from stage import Run, write_files
 
 
 def write_capacities(root: Path, *capacities: str) -> Path:

@@ -6,6 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from backends.openai.service import Service
+
+from .chaos_http import serving
 from .enclosed import USERS, Stage, staged
 from .gate import Gate, open_gate
 
@@ -22,3 +25,10 @@ def gate() -> Iterator[Gate]:
     """A server that requires a login."""
     with open_gate() as gate:
         yield gate
+
+
+@pytest.fixture
+def echo() -> Iterator[Service]:
+    """A service whose model repeats what it was told last, and that keeps what it is asked."""
+    with serving(Service("echo")) as service:
+        yield service

@@ -6,7 +6,6 @@ The engine `echo` repeats whatever it is told: what a model could be talked into
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,19 +13,11 @@ import pytest
 from backends.openai.service import Service
 from stage import OpenScreen, Run, Script, call_text
 
-from .chaos_http import serving
 from .chaos_results import EXFILTRATION, INJECTION, TRICKS
 from .faults import chaos, read_events
 from .test_misbehaving_in_program import leave, write_config
 
 CALL = call_text("act")
-
-
-@pytest.fixture
-def echo() -> Iterator[Service]:
-    """A service whose model repeats what it was told last."""
-    with serving(Service("echo")) as service:
-        yield service
 
 
 def calls_of(folder: Path) -> list[str]:

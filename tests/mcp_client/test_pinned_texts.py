@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from backends.openai.service import Service
 from stage import OpenScreen, Run, Script, call_text
-
-from .chaos_http import serving
 
 SERVER = """
 import json, sys
@@ -56,13 +54,6 @@ def say(folder: Path) -> Callable[[str], None]:
 
     write(GOOD)
     return write
-
-
-@pytest.fixture
-def echo() -> Iterator[Service]:
-    """A model that keeps what it is asked."""
-    with serving(Service("echo")) as service:
-        yield service
 
 
 def test_changed_instructions_are_not_in_the_prompt_until_they_were_seen(

@@ -1,4 +1,4 @@
-"""What a client refuses to protect its user is refused through the library, `-p`, one-shot commands and the chat alike.
+"""What a client refuses to protect its user is refused through the library, `-p` and one-shot commands alike.
 
 Each test fails without the one check that it is about. What is refused of a configuration is in tests/config.
 """
@@ -19,7 +19,7 @@ from rkllm_chat import MCPClient, MCPException
 from rkllm_chat.core.errors import AuthError
 from rkllm_chat.mcp_client.toolbox import Toolbox
 from shell import Shell
-from stage import OpenScreen, Run, Script, call_text
+from stage import Run, Script, call_text
 
 from .chaos_http import open_site
 from .faults import Trial, read_events, try_mode
@@ -69,19 +69,10 @@ def use_changing_server(shell: Shell, trust: str) -> None:
 
 def test_a_tool_that_changes_during_a_turn_is_not_called(shell: Shell, program: Run, script: Script) -> None:
     use_changing_server(shell, "trusted")
-    asked = ("-p", "Act, and add 1 and 2.", "--model", script(BOTH, "So."), *ALONE, "--output-format", "json")
+    asked = ("-p", "Act, and add 1 and 2.", "--model", script(BOTH, "So.", "So."), *ALONE, "--output-format", "json")
     calls = json.loads(program(*asked).stdout)["result"]["calls"]
     assert [(call["tool"], call["status"]) for call in calls] == [("act", "failed"), ("add", "failed")]
     assert calls[1]["text"] == SINCE_LISTED.format("has changed") and ran(shell.folder) == []
-
-
-@pytest.mark.slow
-def test_a_tool_that_changes_in_the_chat_is_not_called(shell: Shell, open_screen: OpenScreen, script: Script) -> None:
-    use_changing_server(shell, "trusted")
-    screen = open_screen("--model", script(BOTH, "So."), *ALONE, size=(160, 40))
-    screen.wait_for_prompt()
-    screen.enter("Act, and add 1 and 2.", "◆ So.")
-    assert any(SINCE_LISTED.format("has changed") in line for line in screen.lines()) and ran(shell.folder) == []
 
 
 def test_a_tool_that_changed_since_it_was_accepted_is_not_called_by_commands(shell: Shell, program: Run) -> None:
