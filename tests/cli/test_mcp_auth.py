@@ -74,7 +74,7 @@ def test_an_interrupted_login_ends_the_command(screen: Screen, gate: Gate) -> No
     assert screen.wait_for_end() == 130
 
 
-def test_what_needs_no_user_or_no_login_is_said(gate: Gate, program: Run) -> None:
-    assert "needs a terminal" in program("mcp", "auth", "gate", code=2).stderr
-    assert "is started by a command" in program("mcp", "auth", "box", code=2).stderr
+def test_what_needs_no_user_or_no_login_is_said(gate: Gate, in_process: Run) -> None:
+    assert "needs a terminal" in in_process("mcp", "auth", "gate", code=2).stderr
+    assert "is started by a command" in in_process("mcp", "auth", "box", code=2).stderr
     assert gate.paths() == []

@@ -40,17 +40,17 @@ def write(environment: dict[str, str], name: str, text: str) -> Path:
 
 
 @pytest.mark.parametrize("into", FILES)
-def test_a_server_is_shown_and_written_and_all_else_stays(into: str, program: Run, environment: dict[str, str]) -> None:
+def test_a_server_is_shown_and_written_and_all_else_stays(into: str, in_process: Run, environment: dict[str, str]) -> None:
     name, before, after = FILES[into]
     path = write(environment, name, before)
     path.chmod(0o640)
     install = ("mcp", "add", "board", "--into", into)
     options = ("--yes", "--", "--folder", "/srv")
-    refused = program(*install, code=2)
+    refused = in_process(*install, code=2)
     assert str(path) in refused.stdout and f'"command": "{COMMAND}"' in refused.stdout and "--yes" in refused.stderr
     assert path.read_bytes() == before.encode()
 
-    assert str(path) in program(*install, *options).stdout
+    assert str(path) in in_process(*install, *options).stdout
     written, (head, tail) = path.read_bytes().decode(), after.split("NEW")
     assert written.startswith(head) and written.endswith(tail)
     entry = json.loads("{" + written.removeprefix(head).removesuffix(tail) + "}")
@@ -58,9 +58,9 @@ def test_a_server_is_shown_and_written_and_all_else_stays(into: str, program: Ru
     assert entry == {"board": {**kind, "command": COMMAND, "args": ["serve", "board", "--folder", "/srv"]}}
     assert path.stat().st_mode & 0o777 == 0o640
 
-    assert "already" in program(*install, *options).stdout
+    assert "already" in in_process(*install, *options).stdout
     assert path.read_bytes().decode() == written
-    assert f"board: {COMMAND} serve board --folder /srv [{path}]" in program("mcp", "discover").stdout
+    assert f"board: {COMMAND} serve board --folder /srv [{path}]" in in_process("mcp", "discover").stdout
 
 
 def test_an_entry_of_that_name_is_shown_and_replaced_after_a_question(
@@ -103,13 +103,13 @@ def test_a_file_that_would_lose_something_is_not_touched(
     assert path.read_text(encoding="utf-8") == text
 
 
-def test_a_file_is_created_where_the_program_has_a_folder(program: Run, environment: dict[str, str]) -> None:
+def test_a_file_is_created_where_the_program_has_a_folder(in_process: Run, environment: dict[str, str]) -> None:
     install = ("mcp", "install", "board", "--into", "cursor", "--yes")
-    assert "no folder for" in program(*install, code=2).stderr
-    assert "no folder for" in program("mcp", "install", "board", "--into", "claude", "--yes", code=2).stderr
+    assert "no folder for" in in_process(*install, code=2).stderr
+    assert "no folder for" in in_process("mcp", "install", "board", "--into", "claude", "--yes", code=2).stderr
     path = Path(environment["HOME"], CURSOR)
     path.parent.mkdir()
-    program(*install)
+    in_process(*install)
     assert json.loads(path.read_bytes()) == {"mcpServers": {"board": {"command": COMMAND, "args": ["serve", "board"]}}}
 
 

@@ -102,7 +102,7 @@ def test_the_chat_names_the_skipped_entry_and_the_original_name(
 def test_what_another_program_approves_is_still_asked_about(program: Run, script: Callable[..., str]) -> None:
     model = script(call_text("echo", text="x"), "Done.")
     done = program("-p", "hi", "--model", model, "--config", "mcp.json", code=None)
-    assert "declined" in done.stderr and "completed" not in done.stderr
+    assert "not called: it needs your permission" in done.stderr and "completed" not in done.stderr
     done = program("-p", "hi", "--model", model, "--config", "mcp.json", "--allow", "echo")
     assert "Tool 'echo' completed" in done.stderr
 
@@ -242,8 +242,8 @@ def test_a_folders_file_that_is_meant_for_something_else_stops_nothing(
     )  # a file that is named explicitly is meant to be read
 
 
-def test_a_server_is_added_to_an_empty_object(program: Run, folder: Path) -> None:
+def test_a_server_is_added_to_an_empty_object(in_process: Run, folder: Path) -> None:
     (folder / ".mcp.json").write_text("{}\n", encoding="utf-8")
-    program("mcp", "add", "--project", "one", "--", "true")
+    in_process("mcp", "add", "--project", "one", "--", "true")
     entries = json.loads((folder / ".mcp.json").read_text(encoding="utf-8"))["mcpServers"]
     assert entries["one"] == {"command": "true", "args": []}

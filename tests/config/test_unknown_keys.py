@@ -175,13 +175,13 @@ def test_settings_of_claude_code_hold_for_its_project_file(
         assert named.format(path=shown) in said and bool(named) is bool(said), said
 
 
-def test_a_server_that_claude_code_switches_off_is_enabled_there(program: Run, folder: Path) -> None:
+def test_a_server_that_claude_code_switches_off_is_enabled_there(in_process: Run, folder: Path) -> None:
     (folder / ".claude").mkdir()
     (folder / ".claude/settings.local.json").write_text('{"disabledMcpjsonServers": ["a"]}', encoding="utf-8")
     (folder / ".mcp.json").write_text(json.dumps(beside()), encoding="utf-8")
-    said = program("mcp", "enable", "a", code=3).stderr
+    said = in_process("mcp", "enable", "a", code=3).stderr
     assert ".claude/settings.local.json switches it off. Switch it on there." in said
-    assert "switched off by .claude/settings.local.json" in program("mcp", "list", "--no-start").stdout
+    assert "switched off by .claude/settings.local.json" in in_process("mcp", "list", "--no-start").stdout
     assert json.loads((folder / ".mcp.json").read_text(encoding="utf-8")) == beside()
 
 
