@@ -40,7 +40,9 @@ def write(environment: dict[str, str], name: str, text: str) -> Path:
 
 
 @pytest.mark.parametrize("into", FILES)
-def test_a_server_is_shown_and_written_and_all_else_stays(into: str, in_process: Run, environment: dict[str, str]) -> None:
+def test_a_server_is_shown_and_written_and_all_else_stays(
+    into: str, in_process: Run, environment: dict[str, str]
+) -> None:
     name, before, after = FILES[into]
     path = write(environment, name, before)
     path.chmod(0o640)

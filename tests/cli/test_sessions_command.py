@@ -66,7 +66,9 @@ def test_only_confirmed_and_unused_sessions_are_deleted(
     assert "Deleting needs a confirmation, and standard input is not a terminal. Add --yes." in done.stderr
     file = shelf.open(husum)
     assert file is not None
-    assert f"Session {husum} is open in another chat." in in_process("sessions", "delete", "--yes", husum, code=2).stderr
+    assert (
+        f"Session {husum} is open in another chat." in in_process("sessions", "delete", "--yes", husum, code=2).stderr
+    )
     os.close(file)
     assert shelf.list_ids() == [kiel, husum]
     (shelf.path / f"{husum}.torn").write_text("{", "utf-8")
