@@ -43,9 +43,11 @@ from .foreign_roots import ROOTS
 from .foreign_switches import list_switches, means_on
 from .servers import (
     BOARD_SERVER,
+    NAME_HINT,
     YAML_SUFFIXES,
     SkippedServer,
     decode_server,
+    is_server_name,
     load_document,
     make_slug,
     read_toml_tables,
@@ -92,13 +94,17 @@ def add_server(entry: Mapping[str, Any], path: Path, environment: Mapping[str, s
 
     Raises:
         ConfigError: The entry or the file is invalid, or it already has such a server.
+        UsageError: The name cannot be that of a server; a JSON file may have any.
     """
     _check_editable(path)
+    name = str(entry["name"])
+    if path.suffix not in FOREIGN_SUFFIXES and not is_server_name(name):
+        raise UsageError(f'"{name}" cannot be the name of a server.', NAME_HINT)
     origin = find_origin(str(path), environment)
     with edit_config(path, environment) as edit:
         text = read_edited(edit, path)
-        if text and _find_configured(str(entry["name"]), text, path, origin):
-            problem = f'{path}: there is a server "{entry["name"]}" already.'
+        if text and _find_configured(name, text, path, origin):
+            problem = f'{path}: there is a server "{name}" already.'
             raise ConfigError(problem, "Choose another name.", path=str(path))
         edit.write(_add_entry(text, entry, path, origin).encode())
 

@@ -41,6 +41,7 @@ Trust = Literal["off", "ask", "trusted"]
 SandboxMode = Literal["auto", "on", "off"]
 MAX_SERVERS = 64
 _MAX_NAME_LENGTH = 32
+NAME_HINT = f"Use at most {_MAX_NAME_LENGTH} letters, digits, - and single _."
 RUNNER_CONNECT_S = 120.0
 """Default timeout of the start for a package runner, which may download the server first."""
 YAML_SUFFIXES = (".yaml", ".yml")
@@ -476,9 +477,8 @@ def decode_server(table: Any, source: str, place: str, origin: Origin = Origin.U
         values = {"connect_s": RUNNER_CONNECT_S, **values}
     server = ServerConfig(**{"name": "", **values}, source=source, place=place, origin=origin)
     if not is_server_name(server.name):
-        hint = f"Use at most {_MAX_NAME_LENGTH} letters, digits, - and single _."
         text = f'{source}: {place}.name "{server.name}" cannot be a server name.'
-        raise ConfigError(text, hint, path=source, place=f"{place}.name")
+        raise ConfigError(text, NAME_HINT, path=source, place=f"{place}.name")
     server = _check_server(server)
     _check_command(server, table)
     return server

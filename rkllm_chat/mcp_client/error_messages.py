@@ -58,7 +58,8 @@ def translate_start_error(name: str, error: BaseException, limit_s: float, trans
             return make_unopened_error(name, url, transport.end_reason)
         text = f'Server "{name}" ended before it answered{_describe_exit(transport)}.{stderr}'
         return _make_ended_error(text, name, transport)
-    text = f'Server "{name}" cannot be opened{describe_problem(transport)}: {summarize_error(leaf, transport)}.{stderr}'
+    reason = summarize_error(leaf, transport).removesuffix(".")
+    text = f'Server "{name}" cannot be opened{describe_problem(transport)}: {reason}.{stderr}'
     return ConnectError(text, _status_hint(transport), server=name)
 
 

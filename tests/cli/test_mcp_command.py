@@ -188,7 +188,7 @@ BAD = {
     "no pair": (("add", "x", "--env", "A", "--", "true"), 2, "NAME=VALUE"),
     "no JSON": (("add", "x", "{"), 2, "not valid JSON"),
     "a wrong entry": (("add", "x", '{"args": []}'), 3, "needs a command or a url"),
-    "a bad name": (("add", "a b", "--", "true"), 3, "cannot be a server name"),
+    "a bad name": (("add", "a b", "--", "true"), 2, 'chat: "a b" cannot be the name of a server. Use at most 32'),
     "an unknown action": (("frobnicate",), 2, "frobnicate"),
     "an unknown server": (("remove", "nosuch"), 6, 'no server "nosuch"'),
     "the built-in server": (("remove", "board"), 2, "built in"),

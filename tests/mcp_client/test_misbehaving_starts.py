@@ -10,6 +10,8 @@ import pytest
 
 from cpu_time import allow_s
 from rkllm_chat.config.settings import ServerConfig
+from rkllm_chat.core.errors import ProtocolError
+from rkllm_chat.mcp_client.direct.open_server import open_server
 
 from .faults import Trial, act_and_echo, assert_one_line, chaos, tell_failure, try_each, try_mode, try_modes
 
@@ -39,6 +41,10 @@ def test_a_configuration_that_cannot_be_used_is_told(tmp_path: Path) -> None:
             "cannot be reached: Connection refused",
         ),
         "websocket": (ServerConfig("websocket", url="ws://127.0.0.1:1/"), "cannot be opened: Connection refused"),
+        "cat": (
+            ServerConfig("cat", command="cat"),
+            'Server "cat" cannot be opened: it sends back what it receives and is no MCP server.',
+        ),
         "pigeon": (
             ServerConfig("pigeon", url="http://127.0.0.1:1/", transport="pigeon"),
             "stdio, http, sse, websocket",
@@ -52,6 +58,11 @@ def test_a_configuration_that_cannot_be_used_is_told(tmp_path: Path) -> None:
     for name, (_, cause) in causes.items():
         assert cause in told[name]
         assert_one_line(told[name], name)
+    with (
+        pytest.raises(ProtocolError, match="it sends back what it receives"),
+        open_server(causes["cat"][0]) as opened,
+    ):
+        opened.list_all_tools()
 
 
 # Mode -> a part of what the user is told, and how often it was started.

@@ -350,6 +350,10 @@ class JsonRpcSession:
             self._forget(request_id)
 
     def _receive_request(self, message: Message) -> None:
+        if message["method"] == self._pending.get(message["id"]) != "ping":
+            reason = "it sends back what it receives and is no MCP server"
+            self._deliver_response({"jsonrpc": "2.0", "id": message["id"], "error": make_unusable(reason)})
+            return
         if len(self._server_requests) < _MAX_UNANSWERED and self._requests.try_acquire():
             self._server_requests.add(message["id"])
             self._events.append(Event(message))
