@@ -265,12 +265,12 @@ def accept_at_terminal(clone: Clone) -> None:
 def test_a_tool_that_claims_only_to_read_and_is_named_delete_is_asked_about(clone: Clone, script: Script) -> None:
     clone.write("annotation-lie", trust="trusted")
     call = call_text("delete_everything")
-    screen = clone.open(script(call, "It was declined.", call, "It was run."))
+    screen = clone.open(script(call, call, "It was run."))
     screen.wait_for('mcp.json: servers "chaos" trust is ignored')
     screen.wait_for_end_of_line(START)
     screen.type("y")
     screen.wait_for("1/1 server")
-    for answer, ran, reply in (("n", 0, "It was declined."), ("y", 1, "It was run.")):
+    for answer, ran, reply in (("n", 0, "Not called, as you said no: "), ("y", 1, "It was run.")):
         say(screen, "delete it")
         screen.wait_for_end_of_line("stop:")
         assert count(screen, "may delete or overwrite data") >= 1

@@ -55,7 +55,7 @@ STEPS: dict[str, list[tuple[str, str]]] = {
     "stderr": [("/mcp log channels\r", LAST)],
     "elicitation": [("/call act\r", "Answer it?"), ("", "progress k00:"), ("y", "optional"), ("\x03", "completed")],
     "model output": [("/thinking show\r", "Thinking"), ("say it\r", LAST), ("again\r", LAST)],
-    "arguments echoed": [("do it\r", "[q] stop:"), ("n", "Why not?"), ("\x03", "Declined.")],
+    "arguments echoed": [("do it\r", "[q] stop:"), ("n", "Why not?"), ("\x03", "as you said no")],
     "arguments edited": [("do it\r", "[q] stop:"), ("e", f'{LAST}"}}'), ("\x03", LAST), ("\x03", "not run")],
 }
 REPLIES: dict[str, list[str]] = {
@@ -66,7 +66,7 @@ REPLIES: dict[str, list[str]] = {
         for reply in ("\n".join(map(call_text, MARKED[first : first + CALLS_PER_TURN])), f"Done {first}.")
     ],
     "model output": [ANSWER, f"<think>{LINES}</think>{LINES}\n\n```\n{LINES}\n```\n\n> {LINES}"],
-    "arguments echoed": [call_text("act", **ARGUMENTS), "Declined."],
+    "arguments echoed": [call_text("act", **ARGUMENTS)],
     "arguments edited": [call_text("act", **ARGUMENTS)],
 }
 # What the program itself sends: cursor, clearing, colours, cursor shape, wrapping, pasting, synchronized updates.
