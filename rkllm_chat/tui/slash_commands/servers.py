@@ -221,7 +221,7 @@ async def _pick_servers(app: App, frontend: SwitchFrontend, emit: Emit) -> None:
 
 
 async def add_server(app: App, rest: str, emit: Emit) -> None:
-    """Add a server to the configuration file in use and start it.
+    """Add a server to the configuration of this folder, or to the only file that is read, and start it.
 
     `rest` is `NAME -- COMMAND ARGUMENTS` or `NAME URL`.
     """
