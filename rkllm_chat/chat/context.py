@@ -35,7 +35,7 @@ from .conversation import Conversation
 from .result_budget import ResultBudget, make_result_budget
 from .tool_selection import find_signatures, select_catalogue, select_tool_lines, select_tool_signatures
 
-PromptForm = Literal["chat", "call", "alone", "answer", "flat"]
+PromptKind = Literal["chat", "call", "alone", "answer", "flat"]
 """What the model is to do: continue, write a call in place of its last reply, reply to the question as if it were the
 first one, answer without calls, or answer from the question and the results alone."""
 
@@ -43,7 +43,7 @@ first one, answer without calls, or answer from the question and the results alo
 def build_prompt(
     chat: Conversation,
     shown: Sequence[Message] | None = None,
-    form: PromptForm = "chat",
+    kind: PromptKind = "chat",
     forced_tools: Sequence[Tool] = (),
     request: str = "",
 ) -> list[Message]:
@@ -53,7 +53,7 @@ def build_prompt(
     asked alone.
     """
     shown = chat.visible_messages if shown is None else shown
-    if form == "call":
+    if kind == "call":
         shown = [message for message in shown if message.reply_kind != "discarded"]
         if shown and not chat.backend.supports_grammar:
             request = request_call(chat, forced_tools)
@@ -61,15 +61,15 @@ def build_prompt(
                 shown[-1] = replace(shown[-1], call_request=request)
             elif request:  # behind results, whose message has none
                 shown.append(Message("user", request))
-    elif form == "alone":
+    elif kind == "alone":
         shown = [replace(shown[find_last_turn(shown)], text=request)]
     words, system, kinds = chat.prompt_words, chat.settings.system, chat.backend.media_kinds
     answer_words = partial(load_answer_words, chat)
-    if form == "flat":
+    if kind == "flat":
         start = find_last_turn(shown)
         turn, earlier = shown[start:], shown[:start]
         return compose_flat_prompt(turn, answer_words(turn[0].text if turn else ""), system, kinds, earlier)
-    call_format, catalogue, asks_answer = chat.call_format, select_catalogue(chat), form == "answer"
+    call_format, catalogue, asks_answer = chat.call_format, select_catalogue(chat), kind == "answer"
     if chat.backend.native_tools:
         return compose_native_prompt(shown, words, system, call_format, catalogue, kinds, asks_answer, answer_words)
     # else the answer was asked for in a prompt of its own, and the question is in the conversation once
@@ -103,7 +103,7 @@ def request_call(chat: Conversation, tools: Sequence[Tool]) -> str:
     return chat.prompt_words("prompt.call_now", names=" or ".join(names))
 
 
-def list_answer_forms(chat: Conversation) -> list[PromptForm]:
+def list_answer_prompts(chat: Conversation) -> list[PromptKind]:
     """Return how an answer without calls is asked for, in the order in which it is tried.
 
     A prompt of its own comes first only where the engine can return to the conversation: otherwise one answer makes the
@@ -229,18 +229,18 @@ def make_call_toolbox(chat: Conversation, fits: Fits = bool) -> CallableTools:
 
 
 def build_grammar(
-    chat: Conversation, form: PromptForm = "chat", forced_tools: Sequence[Tool] = ()
+    chat: Conversation, kind: PromptKind = "chat", forced_tools: Sequence[Tool] = ()
 ) -> CallGrammar | NoCalls | None:
     """Return the grammar of the reply or of its tool calls for an engine that supports it, or that there are none."""
     if chat.reply_grammar and chat.backend.supports_grammar:
         return chat.reply_grammar
-    if form in ("answer", "flat"):
+    if kind in ("answer", "flat"):
         return forbid_calls(chat.call_format, chat.backend.family.accepted_formats)
     if not can_force_calls(chat):
         return None
-    tools = forced_tools if form == "call" else make_call_toolbox(chat).tools
+    tools = forced_tools if kind == "call" else make_call_toolbox(chat).tools
     grammar = build_call_grammar(tools, chat.call_format, chat.profile.writes_unmarked)
-    return require_call(grammar) if grammar and form == "call" else grammar
+    return require_call(grammar) if grammar and kind == "call" else grammar
 
 
 def compute_result_budget(chat: Conversation, usage: Usage) -> ResultBudget:

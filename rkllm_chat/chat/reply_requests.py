@@ -10,7 +10,7 @@ from ..core.events import CallFound, Event, Notice, Reading, Usage, WritingCall
 from ..core.messages import Message, ReplyKind, Tool, ToolCall
 from .asked_calls import AskedCall
 from .context import (
-    PromptForm,
+    PromptKind,
     build_grammar,
     build_prompt,
     choose_dropped_turns,
@@ -21,7 +21,7 @@ from .conversation import Conversation
 from .event_stream import Emit
 from .reply_stream import ReplyStream
 
-_MAX_LEAD_LENGTHS: Mapping[PromptForm, int] = {"call": 200, "alone": 40}
+_MAX_LEAD_LENGTHS: Mapping[PromptKind, int] = {"call": 200, "alone": 40}
 """Text before a call that the model is asked for; one that writes more answers in words, where no grammar keeps it."""
 
 
@@ -39,7 +39,7 @@ class ReplyRequests:
     async def send(
         self,
         reply: ReplyStream,
-        form: PromptForm,
+        kind: PromptKind,
         emit: Emit,
         forced_tools: Sequence[Tool] = (),
         request: str = "",
@@ -49,7 +49,7 @@ class ReplyRequests:
         await self.trim_history(emit)
         context_tokens = chat.backend.context_tokens
         try:
-            await self._read(reply, form, emit, forced_tools, request)
+            await self._read(reply, kind, emit, forced_tools, request)
         except ContextOverflowError as overflow:
             learned_tokens = chat.backend.context_tokens
             # a reply that has begun was shown, and would be there twice
@@ -59,7 +59,7 @@ class ReplyRequests:
                 key = "chat.context_learned" if overflow.context_tokens else "chat.context_halved"
                 await emit(Notice(chat.words(key, tokens=learned_tokens)))
             await self.trim_history(emit)
-            await self._read(reply, form, emit, forced_tools, request)
+            await self._read(reply, kind, emit, forced_tools, request)
 
     def keep(self, reply: ReplyStream, kind: ReplyKind) -> None:
         """Append a reply to the history, unless it was stopped before its first word; record its cost."""
@@ -79,21 +79,21 @@ class ReplyRequests:
 
         A request that is asked alone leaves it to the model what it makes of it.
         """
-        form: PromptForm = "alone" if asked.request else "call"
-        reply = ReplyStream(make_reply_scanner(self._chat), max_lead_length=_MAX_LEAD_LENGTHS[form])
-        await self.send(reply, form, partial(_emit_progress, emit), asked.tools, asked.request)
+        kind: PromptKind = "alone" if asked.request else "call"
+        reply = ReplyStream(make_reply_scanner(self._chat), max_lead_length=_MAX_LEAD_LENGTHS[kind])
+        await self.send(reply, kind, partial(_emit_progress, emit), asked.tools, asked.request)
         self._record_usage(reply.usage)
         return next((found.call for found in reply.calls if isinstance(found, CallFound)), None)
 
     async def _read(
-        self, reply: ReplyStream, form: PromptForm, emit: Emit, forced_tools: Sequence[Tool], request: str
+        self, reply: ReplyStream, kind: PromptKind, emit: Emit, forced_tools: Sequence[Tool], request: str
     ) -> None:
         chat = self._chat
-        prompt = build_prompt(chat, None, form, forced_tools, request)
-        tools = native_tools_of(chat) if form != "flat" else ()
+        prompt = build_prompt(chat, None, kind, forced_tools, request)
+        tools = native_tools_of(chat) if kind != "flat" else ()
         if (cached := chat.backend.count_cached_tokens(prompt)) is not None:  # the engine may still be busy
             await emit(Reading(0, max(1, chat.backend.count_tokens(prompt) - cached)))
-        stream = chat.backend.stream(prompt, chat.generation, tools, build_grammar(chat, form, forced_tools))
+        stream = chat.backend.stream(prompt, chat.generation, tools, build_grammar(chat, kind, forced_tools))
         await reply.read(stream, emit, chat.translate)
 
     def _record_usage(self, usage: Usage) -> None:

@@ -38,7 +38,7 @@ from .context import (
     build_prompt,
     count_tokens,
     estimate_question_tokens,
-    list_answer_forms,
+    list_answer_prompts,
     make_reply_scanner,
     may_begin_in_thought,
     thinking_off,
@@ -284,12 +284,12 @@ class Turn:
         """Generate an answer in a mode in which calls are impossible; without one, the last result is the answer."""
         self._answered_by = "forced"
         chat, thought_only, unfit = self._chat, False, None
-        for form in list_answer_forms(chat):
+        for kind in list_answer_prompts(chat):
             reply = ReplyStream(make_reply_scanner(chat), may_be_thought=may_begin_in_thought(chat))
-            asked, unfit = build_prompt(chat, None, form)[-1].text, None
+            asked, unfit = build_prompt(chat, None, kind)[-1].text, None
             with thinking_off(chat, self._requests.usages[-1].is_cut):
                 try:
-                    await self._requests.send(reply, form, partial(_emit_unless_call, self._report_changes(emit)))
+                    await self._requests.send(reply, kind, partial(_emit_unless_call, self._report_changes(emit)))
                     is_echo = _repeats_end(reply.shown_text.strip(), asked)
                     unfit = ReplyDiscarded(reason="echo") if is_echo else self._rules.find_unfit(reply.shown_text)
                 finally:

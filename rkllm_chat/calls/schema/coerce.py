@@ -123,11 +123,11 @@ def _choose(value: Any, variant: Variant, how: _Strictness) -> Iterator[Any]:
     """Yield the choice whose JSON text this is, or that is the JSON text of this; from a command line, also this."""
     if variant.enum is None:
         return
-    forms = list(_parse(_strip(value, how)) if isinstance(value, str) else _to_text(value, how))
-    for form in forms if how is _MODEL else [value, *forms]:
-        yield from (choice for choice in variant.enum if json_equal(choice, form))
+    readings = list(_parse(_strip(value, how)) if isinstance(value, str) else _to_text(value, how))
+    for reading in readings if how is _MODEL else [value, *readings]:
+        yield from (choice for choice in variant.enum if json_equal(choice, reading))
     if how is not _MODEL and not variant.type:
-        yield from (form for form in forms if not isinstance(form, str))
+        yield from (reading for reading in readings if not isinstance(reading, str))
 
 
 def _choose_alike(value: Any, variant: Variant) -> Iterator[str]:
@@ -291,7 +291,7 @@ def _to_container(value: Any, how: _Strictness) -> Iterator[Any]:
 
 def _to_anything(value: Any, how: _Strictness) -> Iterator[Any]:
     """Yield the JSON value of a text, then the text. A number stays text, because it may be a postal code."""
-    yield from (form for form in _parse(_strip(value, how)) if not is_number(form))
+    yield from (parsed for parsed in _parse(_strip(value, how)) if not is_number(parsed))
     yield value
 
 
