@@ -27,7 +27,7 @@ from ..config.servers import BOARD_SERVER
 from ..config.settings import ServerConfig, Settings
 from ..core.errors import ChatError, ConfigError
 from ..core.i18n import Words
-from ..core.programs import PACKAGE_RUNNERS, PROGRAM_NAME
+from ..core.programs import CONTAINER_PROGRAMS, PACKAGE_RUNNERS, PROGRAM_NAME
 from ..core.sanitize import escape_visibly, sanitize_line
 from ..mcp_client.acceptance import (
     MASK,
@@ -99,7 +99,7 @@ _RUNNING_SUBCOMMANDS = {
     "deno": ("run",),
 }
 """Package runners that also do other things -> subcommands that run what they fetch."""
-_ALWAYS_FETCHING = PACKAGE_RUNNERS.keys() - _RUNNING_SUBCOMMANDS.keys() | {"docker", "podman"}
+_ALWAYS_FETCHING = PACKAGE_RUNNERS.keys() - _RUNNING_SUBCOMMANDS.keys() | {*CONTAINER_PROGRAMS}
 _PINNED_VERSION = re.compile(r".@\d|==\d|@sha256:")
 _INDEX_VARIABLE = re.compile(
     r"^(npm_config|yarn|pnpm|bun_config|pip|uv|cargo|gem|bundle|docker|goproxy|hf_endpoint)(_|$)|_proxy$", re.IGNORECASE

@@ -18,6 +18,9 @@ PACKAGE_RUNNERS: dict[str, tuple[str, ...]] = {
     "deno": (".cache/deno",),
 }
 """Programs that fetch what they run -> their caches, relative to the home folder."""
+CONTAINER_PROGRAMS = ("docker", "podman")
+SEARCH_VARIABLES = ("PATH", "PYTHONPATH", "NODE_PATH", "LD_LIBRARY_PATH", "PYTHONHOME", "VIRTUAL_ENV", "JAVA_HOME")
+"""Variables with folders in which programs and their parts are looked for."""
 
 
 def find_program(command: str, path: str | None) -> str | None:

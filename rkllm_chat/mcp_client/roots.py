@@ -10,13 +10,16 @@ One-shot commands import this module before they start a server, so it imports l
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from ..config.servers import ServerConfig
+from ..core.programs import CONTAINER_PROGRAMS, SEARCH_VARIABLES
 from ..core.working_folder import find_working_folder
 
 BROAD_FOLDERS = ("/", "/home", "/root", "/tmp", "/var", "/var/tmp", "/etc", "/opt", "/mnt", "/media", "/srv", "/snap")
 """Folders with much other content, apart from the home folder and those above it."""
+_ELSEWHERE = (*CONTAINER_PROGRAMS, "ssh")
+"""Commands that start a server which sees other files."""
 
 
 def find_roots(server: ServerConfig, start_folder: str | None = None) -> tuple[str, ...]:
@@ -43,16 +46,39 @@ def find_named_folders(server: ServerConfig) -> tuple[str, ...]:
     return tuple(path for path in named if os.path.isdir(path))
 
 
-def find_base_folders(server: ServerConfig) -> tuple[str, ...]:
-    """Return the folders to which a relative path of a call may belong; none for a server that is elsewhere.
+def find_base_folders(server: ServerConfig, written: Sequence[str] | None = None) -> tuple[str, ...]:
+    """Return the folders to which a relative path may belong that a call writes, the likeliest first.
 
-    Servers such as `server-filesystem` look for it in the folders that they were given, others where they were started,
-    which is left out if it is not in one of those folders.
+    `server-filesystem` takes the first folder that it was given; others take one of an option or a variable, or the
+    folder in which they are started.
+
+    Args:
+        server: The server's configuration.
+        written: What its sandbox lets it write; None without a sandbox.
+
+    Returns:
+        Absolute paths; none for a server whose files are elsewhere.
     """
-    named = tuple(path for path in find_named_folders(server) if path != "/")
+    named = [path for path in find_named_folders(server) if path != "/"]
+    if not server.command:
+        return tuple(named)
+    if os.path.basename(server.command) in _ELSEWHERE:
+        return ()
     start = _make_absolute(os.path.expanduser(server.cwd))
-    may_be_start = bool(server.command) and (not named or is_within(start, named))
-    return tuple(dict.fromkeys((*named, *([start] if may_be_start else []))))
+    words = [word.partition("=")[2] if word.startswith("-") else word for word in server.args]
+    words += [value for name, value in server.env.items() if name not in SEARCH_VARIABLES]
+    others = [os.path.normpath(os.path.join(start, os.path.expanduser(word))) for word in words if word]
+    bases = dict.fromkeys((*named, *(path for path in others if path != "/" and os.path.isdir(path)), start))
+    if written is None:
+        return tuple(bases)
+    places = [*map(os.path.realpath, written)]
+    is_open = {path: _overlaps(os.path.realpath(path), places) for path in bases}
+    return tuple(path for path in bases if is_open[path]) or tuple(bases)
+
+
+def _overlaps(path: str, others: Iterable[str]) -> bool:
+    """Tell whether a path contains one of the others or lies in one."""
+    return any(is_within(path, [other]) or is_within(other, [path]) for other in others)
 
 
 def configured_roots(server: ServerConfig) -> tuple[str, ...]:

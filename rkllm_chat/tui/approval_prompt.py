@@ -95,13 +95,19 @@ def describe_call(
         names = truncate(escape_line_visibly(", ".join(arguments)), MAX_LINE_LENGTH)
         summaries.append(CallLine(f"  {words('question.arguments', count=len(arguments), names=names)}", "warning"))
     warnings = _find_warnings(tool, arguments, words, folder)
-    if change and change.path and change.lines is None:
-        warnings.append(words("question.replaces", path=escape_line_visibly(str(change.path))))
-    for other in change.others if change else ():
-        warnings.append(words("question.other_file", path=escape_line_visibly(str(other))))
+    if change and change.lines is None:
+        warnings += _say_what_is_replaced(change, words)
     if made_up:
         warnings.append(words("question.made_up", names=escape_line_visibly(", ".join(made_up))))
     return lines + [CallLine(f"  {line}", "warning") for line in warnings] + summaries
+
+
+def _say_what_is_replaced(change: FileChange, words: Words) -> list[str]:
+    """Return what a change replaces that cannot be shown as a diff."""
+    if change.path:
+        return [words("question.replaces", path=escape_line_visibly(str(change.path)))]
+    possible = [escape_line_visibly(str(path)) for path in change.possible_paths]
+    return [words("question.may_replace", path=path) for path in possible] or [words("question.unseen_file")]
 
 
 def _describe_change(change: FileChange, lines: Sequence[str], words: Words) -> list[CallLine]:

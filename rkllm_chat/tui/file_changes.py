@@ -32,16 +32,16 @@ class FileChange:
 
     Attributes:
         argument: Name of the argument that it is read from.
-        path: The file, absolute; None for a change that names both texts itself.
+        path: The file, absolute; None for a change that names both texts itself, and if it is unknown.
         lines: Lines of a unified diff without its header: " ", "+", "-", "@" or "\" and the text; None if the file
             cannot be compared.
-        others: Files that may be meant instead, because the path is relative.
+        possible_paths: Files of which one may be meant, because the path is relative.
     """
 
     argument: str
     path: Path | None
     lines: tuple[str, ...] | None
-    others: tuple[Path, ...] = ()
+    possible_paths: tuple[Path, ...] = ()
 
     @property
     def added(self) -> int:
@@ -60,7 +60,7 @@ def find_change(tool: str, arguments: Mapping[str, Any], folders: Sequence[Path]
     Args:
         tool: Name of the tool; a text is compared with the file only if the name says that it replaces a file.
         arguments: The arguments of the call.
-        folders: Where a relative path may begin, the likeliest first; empty for a server on another machine.
+        folders: Where a relative path may begin, the likeliest first; empty for a server whose files are elsewhere.
     """
     path = next((arguments[name] for name in _PATH_NAMES if isinstance(arguments.get(name), str)), None)
     if path is None:
@@ -69,10 +69,8 @@ def find_change(tool: str, arguments: Mapping[str, Any], folders: Sequence[Path]
     if name is not None:
         if not _REPLACING.search(tool) or _ADDING.search(tool):
             return None
-        files = _find_files(path, folders)
-        old = _read_text(files[0]) if files else None
-        lines = _diff(old, arguments[name]) if old is not None else None
-        return FileChange(name, files[0], lines, tuple(files[1:])) if files else None
+        places = _find_places(path, folders)
+        return _compare_with_file(name, arguments[name], places) if folders else FileChange(name, None, None)
     edits = arguments.get(_EDIT_LIST_NAME)
     if isinstance(edits, list):
         pairs = [_texts_of(edit) if isinstance(edit, Mapping) and len(edit) == 2 else None for edit in edits]
@@ -80,6 +78,20 @@ def find_change(tool: str, arguments: Mapping[str, Any], folders: Sequence[Path]
         if diffs and None not in diffs:
             return FileChange(_EDIT_LIST_NAME, None, tuple(line for diff in diffs for line in diff or ()))
     return None
+
+
+def _compare_with_file(argument: str, text: str, places: Sequence[Path]) -> FileChange | None:
+    """Return the change of the file in the likeliest place; None if there is no file yet.
+
+    With one in another place, nothing is compared: the server may mean either.
+    """
+    files = tuple(path for path in places if _is_file(path))
+    if not files:
+        return None
+    if files != (places[0],):
+        return FileChange(argument, None, None, files)
+    old = _read_text(files[0])
+    return FileChange(argument, files[0], _diff(old, text) if old is not None else None)
 
 
 def _texts_of(edit: Mapping[str, Any]) -> tuple[str, str] | None:
@@ -91,13 +103,23 @@ def _texts_of(edit: Mapping[str, Any]) -> tuple[str, str] | None:
     return (old, new) if old is not None and new is not None else None
 
 
-def _find_files(path: str, folders: Sequence[Path]) -> list[Path]:
-    """Return the regular files that a path may be."""
+def _find_places(path: str, folders: Sequence[Path]) -> list[Path]:
+    """Return what a path may stand for, each once."""
+    places = dict[Path, Path]()
     try:
         expanded = Path(path).expanduser()
-        return [file for file in dict.fromkeys(folder / expanded for folder in folders) if file.is_file()]
+        for folder in folders:
+            places.setdefault((folder / expanded).resolve(), folder / expanded)
     except (OSError, RuntimeError, ValueError):
         return []
+    return [*places.values()]
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
 
 
 def _read_text(path: Path) -> str | None:

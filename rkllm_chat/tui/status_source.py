@@ -76,9 +76,13 @@ class StatusSource:
         return self.app is not None and len(self.app.servers.connections) > 1
 
     def find_bases(self, server: str) -> list[Path]:
-        """Return the folders to which a relative path of a call of a server may belong."""
+        """Return the folders to which a relative path may belong that a call of a server writes."""
         connection = self.app.servers.connections.get(server) if self.app else None
-        return [*map(Path, find_base_folders(connection.config) if connection else (find_working_folder(),))]
+        if connection is None:
+            return [Path(find_working_folder())]
+        sandbox = connection.sandbox
+        written = sandbox.writes if sandbox and not sandbox.unavailable_reason else None
+        return [*map(Path, find_base_folders(connection.config, written))]
 
     def note_event(self, event: Event) -> None:
         """Update the context size and the generation speed while a reply is written, and by the usage of its turn."""

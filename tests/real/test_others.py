@@ -106,6 +106,53 @@ def test_the_chat_lets_it_write_the_folder_of_its_arguments(
     assert (files / "note.txt").read_text(encoding="utf-8") == "hello"
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("sandbox", ["off", pytest.param("on", marks=pytest.mark.sandbox)])
+def test_the_question_shows_what_it_will_replace(
+    sandbox: str, folder: Path, tmp_path: Path, script: Script, open_screen: OpenScreen
+) -> None:
+    """It takes a relative path as one of its first folder; the sandbox closes that of the chat to it."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    for file in (
+        first / "todo.txt",
+        first / "both.txt",
+        second / "both.txt",
+        second / "other.txt",
+        folder / "here.txt",
+    ):
+        file.parent.mkdir(exist_ok=True)
+        file.write_text("one\ntwo\n", encoding="utf-8")
+    args = npm("filesystem", str(first), str(second)).args
+    (folder / "own.toml").write_text(
+        f"[[servers]]\nname = 'files'\ncommand = 'node'\nargs = {json.dumps(args)}\nsandbox = '{sandbox}'\n",
+        encoding="utf-8",
+    )
+    questions = {
+        "todo.txt": [f"content = change of {first / 'todo.txt'}: 1 added, 2 removed"],
+        "both.txt": [f"! may replace {name / 'both.txt'}: the path is relative" for name in (first, second)],
+        "other.txt": [f"! may replace {second / 'other.txt'}: the path is relative"],
+        "here.txt": [f"! may replace {folder / 'here.txt'}: the path is relative"] if sandbox == "off" else [],
+    }
+    calls = [json.dumps({"name": "write_file", "arguments": {"path": name, "content": "new"}}) for name in questions]
+    replies = [f"<tool_call>{call}</tool_call>" for call in calls]
+    screen = open_screen("--model", script(*replies, "So."), "--config", "own.toml", size=(200, 60))
+    screen.wait_for("1/1 server", WAIT_S)
+    screen.wait_for_prompt()
+    screen.type(f"write new into {', '.join(questions)}\r")
+    for name, expected in questions.items():
+        screen.wait_for_end_of_line("stop:")
+        lines = screen.lines()
+        start = max(row for row, line in enumerate(lines) if line == "files wants to run write_file")
+        shown = [line.strip() for line in lines[start:] if "change of" in line or "may replace" in line]
+        assert shown == expected
+        screen.wait_for_rest(0.7)
+        screen.say("y", f'completed] path="{name}"')
+    screen.say("", "◆ So.")
+    assert [(first / name).read_text(encoding="utf-8") for name in questions] == ["new"] * len(questions)
+    kept = [second / "both.txt", second / "other.txt", folder / "here.txt"]
+    assert {file.read_text(encoding="utf-8") for file in kept} == {"one\ntwo\n"}
+
+
 def test_what_is_remembered_is_there_in_the_next_session_and_as_a_resource(tmp_path: Path) -> None:
     config = replace(npm("memory"), env={"MEMORY_FILE_PATH": str(tmp_path / "memory.jsonl")})
     husum = {"name": "Husum", "entityType": "town", "observations": ["has a harbour"]}

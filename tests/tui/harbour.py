@@ -68,6 +68,8 @@ ANSWERS: dict[str, Any] = {
 }
 
 WRITE_FILE = tool("write_file", "Writes a file.", {"path": TEXT, "content": TEXT})
+FOLDER = next((argument for argument in sys.argv[1:] if argument.startswith("/")), "")
+"""To which relative paths belong; else to the folder in which it was started."""
 if "files" in sys.argv:
     ANSWERS["tools/list"]["tools"].append(WRITE_FILE)
 
@@ -143,7 +145,7 @@ class Server:
                     answer = self.next_message()
                 return json.dumps(answer["result"])
             case "write_file":
-                Path(arguments["path"]).write_text(arguments["content"], encoding="utf-8")
+                Path(FOLDER, arguments["path"]).write_text(arguments["content"], encoding="utf-8")
                 return "It is written."
             case "read_year":
                 year = arguments["year"]

@@ -22,15 +22,21 @@ def write_servers(folder: Path, file: str, commands: Mapping[str, list[str]], co
     return f"--config {file}"
 
 
-def write_harbour(folder: Path, *arguments: str) -> str:
+def write_harbour(folder: Path, *arguments: str, cwd: Path | None = None) -> str:
     """Configure the server of `harbour.py`: tools, resources, prompts and a form.
 
     Args:
         folder: Folder of the configuration file.
-        arguments: "files" for a tool that writes files; "greets" for a form as soon as it has started.
+        arguments: "files" for a tool that writes files, and the folder of its relative paths; "greets" for a form as
+            soon as it has started.
+        cwd: Folder in which it is started; by default that of the chat.
     """
     command = [sys.executable, str(TESTS / "tui" / "harbour.py"), *arguments]
-    return write_servers(folder, "harbour.toml", {"harbour": command})
+    option = write_servers(folder, "harbour.toml", {"harbour": command})
+    if cwd:
+        with (folder / "harbour.toml").open("a", encoding="utf-8") as file:
+            file.write(f"cwd = {json.dumps(str(cwd))}\n")
+    return option
 
 
 def write_late(folder: Path) -> str:

@@ -112,34 +112,54 @@ def test_a_text_for_a_file_that_exists_is_shown_as_a_change(tmp_path: Path) -> N
 
 def test_the_file_that_a_server_writes_is_compared_and_no_other_of_that_name(tmp_path: Path) -> None:
     here, own, other = (tmp_path / name for name in ("here", "own", "other"))
-    for folder in (here, own, other):
-        folder.mkdir()
-    (here / "a.txt").write_text("mine\n", encoding="utf-8")
-    (other / "b.txt").write_text("b\n", encoding="utf-8")
-    server = ServerConfig("disk", "server", (str(own),), cwd=str(here))
-    tool, new = Tool("write_file", server="disk"), {"path": "a.txt", "content": "x"}
+    for file in (here / "here", own / "own", other / "other", *(folder / "both" for folder in (here, own, other))):
+        file.parent.mkdir(exist_ok=True)
+        file.write_text("one\ntwo\n", encoding="utf-8")
+    (own / "binary").write_bytes(b"\xff")
+    (tmp_path / "link").symlink_to(own)
+    disk = ServerConfig("disk", "server", cwd=str(here))
+    named = replace(disk, args=(str(own),))
+    two = replace(disk, args=(str(own), str(other)))
+    remote = ServerConfig("disk", url="https://tools.example.org/mcp")
+    unseen = ["! may replace a file: the files of this server cannot be seen from here"]
 
-    def describe_write(server: ServerConfig, arguments: dict[str, str]) -> list[str]:
-        bases = [*map(Path, find_base_folders(server))]
-        return [line.text for line in describe_call(tool, arguments, WORDS, here, bases=bases)][2:]
+    def describe_write(server: ServerConfig, path: str) -> list[str]:
+        bases, arguments = [*map(Path, find_base_folders(server))], {"path": path, "content": "x"}
+        lines = describe_call(Tool("write_file", server="disk"), arguments, WORDS, here, bases=bases)
+        assert lines[-1].text.startswith("  !"), "the last lines are warnings"
+        shown = [line.text.strip() for line in lines[2:] if line.text[2:].startswith(("content", "! "))]
+        return [line for line in shown if "marked" not in line and "outside" not in line and line != 'content = "x"']
 
-    warning = "  ! not marked read-only by its server"
-    assert describe_write(server, new) == ['  content = "x"', warning], "a new file"
-    (own / "a.txt").write_text("one\ntwo\n", encoding="utf-8")
-    shown = describe_write(server, new)
-    assert shown[0] == f"  content = change of {own / 'a.txt'}: 1 added, 2 removed" and shown[-1] == warning
-    both = replace(server, args=(str(own), str(other)))
-    assert describe_write(both, {**new, "path": "b.txt"})[0].startswith(f"  content = change of {other / 'b.txt'}: ")
-    (own / "b.txt").write_bytes(b"\xff")
-    assert describe_write(both, {**new, "path": "b.txt"}) == [
-        '  content = "x"',
-        warning,
-        f"  ! replaces the file {own / 'b.txt'}",
-        f"  ! may replace {other / 'b.txt'} instead: its path is relative",
-    ]
-    elsewhere = ServerConfig("disk", url="https://tools.example.org/mcp")
-    assert describe_write(elsewhere, new) == ['  content = "x"', warning], "its files are not here"
-    assert describe_write(replace(server, args=()), new)[0].startswith(f"  content = change of {here / 'a.txt'}: ")
+    def change(file: Path) -> list[str]:
+        return [f"content = change of {file}: 1 added, 2 removed"]
+
+    def unsure(*files: Path) -> list[str]:
+        return [f"! may replace {file}: the path is relative" for file in files]
+
+    for server, path, expected in (
+        (disk, "new", []),
+        (disk, "both", change(here / "both")),
+        (disk, "own", []),
+        (named, "new", []),
+        (named, "own", change(own / "own")),
+        (named, "here", unsure(here / "here")),
+        (named, "both", unsure(own / "both", here / "both")),
+        (named, str(here / "both"), change(here / "both")),
+        (named, "binary", [f"! replaces the file {own / 'binary'}"]),
+        (replace(named, args=(str(own), str(tmp_path / "link"))), "own", change(own / "own")),
+        (replace(named, cwd=str(own)), "both", change(own / "both")),
+        (replace(named, args=(f"--root={own}",)), "both", unsure(own / "both", here / "both")),
+        (replace(disk, env={"ROOT": str(own)}), "own", change(own / "own")),
+        (replace(disk, env={"PATH": str(own)}), "both", change(here / "both")),
+        (replace(disk, roots=(str(own),)), "own", change(own / "own")),
+        (two, "other", unsure(other / "other")),
+        (two, "both", unsure(own / "both", other / "both", here / "both")),
+        (remote, "here", unseen),
+        (remote, str(here / "here"), unseen),
+        (replace(named, command="/usr/bin/docker"), "own", unseen),
+    ):
+        assert describe_write(server, path) == expected, (server, path)
+    assert find_base_folders(named, [str(own)]) == (str(own),), "its sandbox lets it write nowhere else"
 
 
 @pytest.mark.parametrize("path", ["new.txt", "folder", "pipe", "binary", "~nobody-here/x", "\0"])

@@ -280,6 +280,43 @@ def test_a_file_that_is_written_is_shown_as_a_change(
     assert file.read_text(encoding="utf-8").splitlines() == new
 
 
+@pytest.mark.parametrize("is_named", [True, False], ids=["folder in its arguments", "folder that it is started in"])
+def test_a_question_shows_what_the_server_replaces_in_its_own_folder(
+    is_named: bool, open_chat: OpenChat, folder: Path, tmp_path: Path
+) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "todo.txt").write_text("one\ntwo\nthree\n", encoding="utf-8")
+    for file in (own / "both.txt", folder / "both.txt", folder / "here.txt"):
+        file.write_text("before", encoding="utf-8")
+    option = write_harbour(folder, "files", str(own)) if is_named else write_harbour(folder, "files", cwd=own)
+    calls = [call_text("write_file", path=f"{name}.txt", content="new") for name in ("todo", "both", "here")]
+    screen = open_chat(option, *calls, "So.", size=(200, 60))
+    questions = []
+    screen.type("write new into todo.txt, both.txt and here.txt\r")
+    for number in range(len(calls)):
+        screen.wait_for_end_of_line("stop:")
+        lines = screen.lines()
+        start = max(row for row, line in enumerate(lines) if line == "harbour wants to run write_file")
+        questions.append([line.strip() for line in lines[start + 2 :] if line.startswith("  ")])
+        screen.wait_for_rest(PAUSE_S)
+        screen.say("y", f"'write_file' completed] path=\"{('todo', 'both', 'here')[number]}.txt\"")
+    screen.say("", "◆ So.")
+    removed = ["@@ -1,3 +1 @@", "-one", "-two", "-three", "+new", "\\ No newline at end of file"]
+    warning = "! not marked read-only by its server"
+    may_replace = [f"! may replace {folder / 'both.txt'}: the path is relative"]
+    both = ['content = "new"', warning, f"! may replace {own / 'both.txt'}: the path is relative", *may_replace]
+    changed = [f"content = change of {own / 'both.txt'}: 1 added, 1 removed", "@@ -1 +1 @@", "-before", "+new", warning]
+    here = [f"! may replace {folder / 'here.txt'}: the path is relative"] if is_named else []
+    assert questions == [
+        [f"content = change of {own / 'todo.txt'}: 1 added, 3 removed", *removed, warning],
+        both if is_named else changed,
+        ['content = "new"', warning, *here],
+    ]
+    assert [file.read_text(encoding="utf-8") for file in (own / "todo.txt", own / "here.txt")] == ["new", "new"]
+    assert (folder / "here.txt").read_text(encoding="utf-8") == "before"
+
+
 @pytest.mark.usefixtures("harbour")
 def test_a_question_about_one_of_several_calls_names_its_place_and_its_tool(open_chat: OpenChat) -> None:
     long = "\n".join(f"line {number}" for number in range(60))

@@ -10,13 +10,13 @@ from collections.abc import Mapping, Sequence
 
 from ...config.servers import ServerConfig
 from ...core.errors import ConnectError
-from ...core.programs import PROGRAM_NAME, find_program, is_installed
+from ...core.programs import CONTAINER_PROGRAMS, PROGRAM_NAME, find_program, is_installed
 from ...core.run_module import run_module
 from ..roots import configured_roots
 from .network_variables import find_network_variables
 from .start import SANDBOX_VARIABLE, StartPlan
 
-_SANDBOXING_COMMANDS = ("docker", "podman", "bwrap", "firejail", "flatpak", "srt")
+_SANDBOXING_COMMANDS = (*CONTAINER_PROGRAMS, "bwrap", "firejail", "flatpak", "srt")
 # programs that start many servers -> how to get them
 _HOW_TO_INSTALL = {"uvx": "To get it: pip install uv", "npx": "It is part of Node.js; on Debian: sudo apt install npm"}
 _CHECK = "Check that it is installed and on the PATH. A relative path starts here."

@@ -28,7 +28,7 @@ from itertools import pairwise
 from ...config.sandbox_rules import KnownServer
 from ...config.servers import ServerConfig
 from ...core.errors import ConnectError
-from ...core.programs import PACKAGE_RUNNERS, find_program, is_installed
+from ...core.programs import PACKAGE_RUNNERS, SEARCH_VARIABLES, find_program, is_installed
 from ..roots import configured_roots, is_broad, is_within
 
 SYSTEM_PATHS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store")
@@ -37,7 +37,6 @@ _SCRIPT_SUFFIXES = (".py", ".pyz", ".js", ".mjs", ".cjs", ".ts", ".mts", ".sh", 
 _PROJECT_FILES = ("pyproject.toml", "package.json", "deno.json", "setup.py")
 _CREDENTIAL = re.compile(r"cred|secret|token|passw|key|cert|\bca\b|_ca_|\.pem|\.env\b|env-file", re.IGNORECASE)
 """Names of options, variables and files that stand for what is only read, and beside which more of it may lie."""
-_SEARCH_PATHS = ("PATH", "PYTHONPATH", "NODE_PATH", "LD_LIBRARY_PATH", "PYTHONHOME", "VIRTUAL_ENV", "JAVA_HOME")
 _PREFIX_CONTENTS = ("lib", "lib64", "libexec", "tools", "pyvenv.cfg")
 _MAX_LINKS = 8
 _MAX_TEXT_BYTES = 1 << 20
@@ -142,7 +141,7 @@ class SandboxPaths:
             self._add_named(path, opens_folder=not _CREDENTIAL.search(f"{name} {os.path.basename(path)}"))
 
     def _add_variable(self, name: str, value: str) -> None:
-        if name in _SEARCH_PATHS or os.pathsep in value:
+        if name in SEARCH_VARIABLES or os.pathsep in value:
             folders = [path for path in value.split(os.pathsep) if os.path.isabs(path) and os.path.isdir(path)]
             self.reads.update(path for path in map(os.path.normpath, folders) if not self._is_broad(path))
         elif value.startswith(("/", "~/", "./", "../")):
