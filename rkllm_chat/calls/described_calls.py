@@ -68,7 +68,7 @@ _CJK_CHANGES = (
 _CHANGE_REQUEST = re.compile(
     r"(?:^|[.,;:!?\n]\s*|\b(?:please|and|then|also|to|you|me)\s+)(?:add(?!\s*\d)|append|book|cancel|change|copy|create|delete|edit"
     r"|insert|make|move|note|put|record|register|remember|remove|rename|save|schedule|send|set|store|update|write)\b"
-    rf"|(?:{_CJK_CHANGES})(?!了|し(?:まし)?た|され)|(?:書い|書き込ん|作っ|消し|送っ|変え|覚え|入れ)て|记住|记下|写到|写进|加到",
+    rf"|(?:{_CJK_CHANGES})(?!了|し(?:まし)?た|され)|(?:書い|書き込ん|作っ|消し|送っ|変え|覚え|入れ)て(?!あ|い[るま])|记住|记下|写到|写进|加到",
     re.IGNORECASE,
 )
 """A question that asks for a change."""
@@ -101,12 +101,16 @@ _NEGATION = re.compile(
 )
 _FAILURE = re.compile(r"fail|error|invalid|wrong|失敗|失败|エラー|错误|無効|无效", re.IGNORECASE)
 _SENTENCE = re.compile(r"[^.!?。！？\n]+(?:\.\w[^.!?。！？\n]*)*")
+_MIN_QUESTION_LENGTH = 6
 _APOLOGY_LENGTH = 24
 """Characters of a reply in which an apology has begun."""
 _WORKED_OUT = re.compile(r"\d(?:\s?[^\W\d_]{1,12})?(?:\s*(?:[*×÷]|\\times|\\div|\\cdot)\s*|\s[-+/−]\s)[^\w\s]{0,2}\d")
 """Two numbers, with their units, and what is done with them: "21.1 km × 5.8", "129.00 EUR * 0.10"."""
 _CODE_ANSWER = re.compile(r"```|\A\s*(?:SELECT|INSERT|UPDATE|DELETE|curl|cat)\b")
 """Code in place of what it would give."""
+_FOLDER_WORDS = frozenset(("directory", "directories", "dir", "folder", "folders", "list", "tree"))
+"""Words of the name of a tool that takes folders."""
+_FILE_NAME = re.compile(r"(?:.*[\\/])?[^\\/]*\w\.[A-Za-z][A-Za-z0-9]{0,4}")
 _FORMS_OF_PLACES: Mapping[str, re.Pattern[str]] = {
     r"ur[il]s?|address|link|website": re.compile(r"https?://\S+"),
     r"(?:file|path|document|source|destination)\w*|\w*(?:file|path)s?(?:_?name)?": re.compile(
@@ -216,6 +220,12 @@ def works_out(reply: str) -> bool:
     return bool(_WORKED_OUT.search(reply))
 
 
+def repeats_question(reply: str, question: str) -> bool:
+    """Return whether a reply ends in the question again, whatever it says before; a greeting may be one."""
+    said, asked = ("".join(re.findall(r"[^\W_]", text)).casefold() for text in (reply, question))
+    return bool(_ASKS.search(question)) and len(asked) >= _MIN_QUESTION_LENGTH and said.endswith(asked)
+
+
 def mentions_tool(reply: str, shown: Mapping[str, Tool]) -> bool:
     """Return whether a reply names any of the offered tools."""
     return any(_names(reply, name) for name in shown)
@@ -287,6 +297,15 @@ def find_refused_tools(reply: str, question: str, shown: Mapping[str, Tool], is_
     """
     forms = _FORMS if is_refusal(reply) else _FORMS_OF_PLACES if is_forced else {}
     return [tool for tool in shown.values() if _takes_value_of(tool, question, forms)]
+
+
+def takes_folder_alone(tool: Tool, path: str) -> bool:
+    """Return whether a path is a file's, and a tool takes folders, as its name says."""
+    return _FILE_NAME.fullmatch(path) is not None and _is_for_folders(tool)
+
+
+def _is_for_folders(tool: Tool) -> bool:
+    return not _FOLDER_WORDS.isdisjoint(map(str.casefold, re.findall("[A-Z]?[a-z]+", tool.name)))
 
 
 def _names(reply: str, name: str) -> bool:

@@ -15,6 +15,7 @@ from ..calls.described_calls import (
     find_named_tools,
     find_refused_tools,
     is_refusal,
+    takes_folder_alone,
     tells_only,
     works_out,
 )
@@ -124,10 +125,17 @@ def _find_meant_tools(chat: Conversation, reply: str) -> tuple[list[Tool], bool]
         if is_forced and not meant and is_refusal(reply):
             index = ToolIndex(shown.values())
             meant = rank_tools(index, f"{question}\n{find_lack(reply)}", chat.tool_usage.counts)[:_MAX_LIKELY]
-        meant = [tool for tool in meant if not may_write(tool)]
+        meant = _select_reading(meant, question)
         # an address is one of the web sooner than a server's resource, which the program's own tool reads
         meant = [tool for tool in meant if tool.server] or meant
     return (meant, bool(named)) if _can_ask_for(chat, meant) else ([], False)
+
+
+def _select_reading(tools: Sequence[Tool], question: str) -> list[Tool]:
+    """Return the tools that only read, and, where one takes the files of a question, none for folders."""
+    reading, names = [tool for tool in tools if not may_write(tool)], list_names(question)
+    fitting = [tool for tool in reading if not any(takes_folder_alone(tool, name) for name in names)]
+    return fitting or reading
 
 
 def _find_sure_reading_tools(chat: Conversation, request: str) -> list[Tool]:
@@ -153,14 +161,19 @@ def _find_changing_tools(chat: Conversation, question: str) -> list[Tool]:
 def _find_tools_instead(chat: Conversation, question: str, rejected: Collection[str]) -> list[Tool]:
     """Return the tools that a first call should have been of, where that was measured.
 
-    They are for what the question speaks of, and can look up what it names; a database takes a query without names, and
-    so does what lists files in the place of resources.
+    They take the file or the address of the question, or are for what it speaks of, and can look up what it names; a
+    database takes a query without names, and so does what lists files in the place of resources.
     """
     shown = shown_names(chat.toolbox.tools)
-    others = [tool for name, tool in shown.items() if name not in rejected and may_be_meant(tool, question)]
-    likely = rank_tools(ToolIndex(others), question, chat.tool_usage.counts)[:_MAX_LIKELY]
+    others = {name: tool for name, tool in shown.items() if name not in rejected and may_be_meant(tool, question)}
+    likely = rank_tools(ToolIndex(others.values()), question, chat.tool_usage.counts)[:_MAX_LIKELY]
     has_names = bool(list_names(question)) or not all(shown[name].server for name in rejected if name in shown)
-    meant = [tool for tool in likely if tool.server and (has_names or takes_query(tool))]
+    takes_place = find_refused_tools("", question, others, is_forced=True)
+    meant = [
+        tool
+        for tool in _select_reading(takes_place, question) or likely
+        if tool.server and (has_names or takes_query(tool))
+    ]
     return meant if chat.profile.forces_calls and _can_ask_for(chat, meant) else []
 
 

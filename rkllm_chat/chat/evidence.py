@@ -45,7 +45,7 @@ NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _CLOCK = re.compile(r"\d{1,2}(?::\d\d){1,2}")
 _NAMED = re.compile(
     r"[\"“「『]([^\"”」』]{1,80})[\"”」』]|(?a:[\w~./-]*\w\.[A-Za-z]\w{0,4}\b)|\d+(?:[.,:-]\d+)*"
-    r"|(?<=[^.!?\s][ \t])[A-Z][\w'-]+(?:\s[A-Z][\w'-]+)*|[\u30a0-\u30ff]{2,}"
+    r"|(?<=[^.!?\s][ \t])(?!I['’])[A-Z][\w'-]+(?:\s[A-Z][\w'-]+)*|[\u30a0-\u30ff]{2,}"
 )
 """What a question names: in quotes, a file, a number, words with capitals inside of a sentence, katakana."""
 _FILE = re.compile(r"(?:[^\s/\\]*[/\\])*([^\s/\\]*\w\.[A-Za-z]\w{0,4})")

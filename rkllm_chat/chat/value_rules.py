@@ -20,10 +20,13 @@ from ..calls.described_calls import (
     admits_failure,
     asks_for_change,
     claims_change,
+    find_refused_tools,
     is_apology,
     is_data,
     is_refusal,
     mentions_tool,
+    repeats_question,
+    takes_folder_alone,
     tells_only,
 )
 from ..calls.percentages import write_percentages
@@ -64,7 +67,8 @@ REASONS: Mapping[str, str] = {
     "circular": "the tool answered already, and the call has nothing of the question that no call has used",
     "unrelated": "an answer has no word and no number of a result that no later call was made of",
     "foreign": "an answer is in another language than the question, of those with scripts of their own",
-    "echo": "an answer repeats what the model was asked",
+    "echo": "an answer repeats the question, or what the model was asked",
+    "folder": "the first call gives a file of the question to a tool for folders",
     "refused": "an answer without a call apologizes, which models do because tools are listed",
     "needless": "an answer is about tools, and the message asks for nothing",
     "unmade": "an answer says that the change was made that the question asks for, and no such call has completed",
@@ -79,6 +83,8 @@ REASONS: Mapping[str, str] = {
 
 _MIN_JUDGED_WORDS = 5
 """Words from which on an answer must have something of its results, where the family was not measured."""
+_MIN_NAME_LENGTH = 4
+"""Characters from which on a word of a call tells what it was about."""
 _MIN_TOLD = 2
 """Words from which on a result tells something of its own, so that an answer must have one of them."""
 _PLACEHOLDER = re.compile(
@@ -137,6 +143,8 @@ class ValueRules:
             return ReplyDiscarded(reason="unspoken", values=tool.name)
         if not self.hold_for(tool):
             return None
+        if is_strict and self._is_folder_instead(tool, arguments, evidence):
+            return ReplyDiscarded(reason="folder", values=tool.name)
         reason = _find_reason(tool, arguments, evidence, is_strict)
         if not reason or (reason == "unasked" and self._chat.can_ask):
             return None
@@ -150,6 +158,18 @@ class ValueRules:
         question, tools = evidence.question.original, self._chat.toolbox.tools
         likely = rank_tools(ToolIndex(tools), question, self._chat.tool_usage.counts)
         return bool(likely and likely[0].server)
+
+    def _is_folder_instead(self, tool: Tool, arguments: Mapping[str, Any], evidence: Evidence) -> bool:
+        """Return whether the first call gives a file to a tool for folders, and another takes the file.
+
+        Later turns would go on with the call that failed.
+        """
+        files = [str(value) for value in walk_leaves(arguments) if takes_folder_alone(tool, str(value))]
+        if not any(map(evidence.question.has, files)) or evidence.ran_or_refused:
+            return False
+        shown = shown_names(self._chat.toolbox.tools)
+        taking = find_refused_tools("", evidence.question.original, shown, is_forced=True)
+        return any(not (may_write(other) or takes_folder_alone(other, files[0])) for other in taking)
 
     def find_unrelated(self, reply: str) -> ReplyDiscarded | None:
         """Return why an answer is asked for once more: it holds nothing of the results.
@@ -235,6 +255,8 @@ class ValueRules:
         """Return why a reply is no answer, whatever the results are; JSON is one where the question asks for it."""
         evidence = self._evidence
         is_prose = evidence.ran_or_refused and not self._chat.answers_json and "json" not in evidence.question.text
+        if repeats_question(reply, evidence.question.original):
+            return ReplyDiscarded(reason="echo")
         return ReplyDiscarded(reason="data") if is_prose and is_data(reply) else self.find_unmade(reply)
 
     def find_refused(self, reply: str) -> ReplyDiscarded | None:
@@ -568,17 +590,27 @@ def _is_old(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence) -> boo
 def _is_spoken_of(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence) -> bool:
     """Return whether a question is about what a tool is for: it shares a word, a synonym, a number or a file with it.
 
-    So it is if the turn before called the tool, or if the question is in a language that has no synonyms here. "Who
-    wrote Hamlet?" called `get_npu`, "Hi, I'm Mira and I live in Lyon" `get_time`.
+    So it is if the turn before called the tool, if an earlier call of its server was about something that the question
+    names, or if the question is in a language that has no synonyms here. "Who wrote Hamlet?" called `get_npu`, "Hi, I'm
+    Mira and I live in Lyon" `get_time`.
     """
     question = evidence.question
     if (tool.server, tool.name) in evidence.called_before or not _is_understood(question):
+        return True
+    used = {value for result in evidence.earlier_calls if result.server == tool.server for value in _list_words(result)}
+    if not used.isdisjoint(question.words):
         return True
     if not set(extract_terms(_describe(tool))).isdisjoint(extract_question_terms(question.original)):
         return True
     values = [str(value) for value in walk_leaves(arguments)]
     places = [value for value in values if " " not in value and not value.isalpha()]  # files, addresses
     return any(map(question.has, [*places, *NUMBER.findall(" ".join(values))]))
+
+
+def _list_words(result: ToolResult) -> list[str]:
+    """Return the words that tell what a call was about."""
+    words = (word for value in walk_leaves(result.arguments) for word in WORD.findall(normalize(str(value))))
+    return [word for word in words if len(word) >= _MIN_NAME_LENGTH and word not in get_stop_words()]
 
 
 def _describe(tool: Tool) -> str:

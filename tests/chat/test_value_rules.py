@@ -751,6 +751,49 @@ def test_a_word_of_the_question_in_another_ending_tells_nothing_of_a_result() ->
     assert text == f'{words}\n\n[Completed box__list_folder path="docs": file: app.log, file: letter.txt]'
 
 
+def test_a_file_is_read_and_not_given_to_a_tool_for_folders() -> None:
+    folder = call_text("list_folder", path="docs/a.txt")
+    for first in (folder, "It has three rows, as far as I know."):
+        chat, toolbox = open_office(
+            [first, call_text("get_text", path="docs/a.txt"), "98.6.", "-"], prompt_profile="qwen2.5"
+        )
+        toolbox.TOOLS = {**Office.TOOLS, "get_text": (True, "path", "")}
+        toolbox.functions = {**toolbox.functions, "get_text": answer_with("98.6")}
+        take_turn(chat, "How many rows does docs/a.txt have?")
+        assert toolbox.called == [("get_text", {"path": "docs/a.txt"})]
+    chat, toolbox = open_office([folder, "Empty.", "-", "-", "-"], prompt_profile="qwen2.5")
+    toolbox.TOOLS = {"list_folder": Office.TOOLS["list_folder"]}
+    take_turn(chat, "How many rows does docs/a.txt have?")
+    assert [name for name, _ in toolbox.called] == ["list_folder"]
+
+
+@pytest.mark.parametrize(
+    ("question", "reply", "is_answer"),
+    [
+        ("你最喜欢什么颜色？", "你最喜欢什么颜色", False),
+        ("Which colour is it?", "From the results, the answer is: Which colour is it?", False),
+        ("Which colour is it?", "Which colour is it? It is 4711.", True),
+        ("Hello!", "Hello!", True),
+    ],
+)
+def test_a_reply_that_ends_in_the_question_is_no_answer(question: str, reply: str, is_answer: bool) -> None:
+    chat, _ = open_office([reply, "4711", "-"], prompt_profile="qwen2.5")
+    assert read(take_turn(chat, question)).text == (reply if is_answer else "4711")
+
+
+def test_a_call_about_what_earlier_calls_of_its_server_were_about_is_spoken_of() -> None:
+    events, find = (
+        call_text("add_event", title="Greta", date="2026-12-01", time="09:30"),
+        call_text("read_note", title="Greta"),
+    )
+    chat, toolbox = open_office(
+        [events, "Added, 98.6.", "You are welcome.", find, "She likes 98.6."], prompt_profile="qwen2.5"
+    )
+    for line in ("Add Greta on 2026-12-01 at 09:30.", "Thanks.", "What does Greta like?"):
+        take_turn(chat, line)
+    assert [name for name, _ in toolbox.called] == ["add_event", "read_note"]
+
+
 @pytest.mark.parametrize(("folders", "path"), [(("/a",), "/a"), (("/a", "/b"), ""), ((), "")])
 def test_a_placeholder_for_a_path_is_the_only_folder_of_the_server(folders: tuple[str, ...], path: str) -> None:
     replies = [call_text("list_folder", path="/path/to/folder"), "It has a.txt in it.", "-"]
