@@ -150,6 +150,7 @@ class App:
             lambda: self.starting_servers,
         )
         self._reported: dict[str, str] = {}
+        self._has_reported_unsaved = False
         self._handlers = self._make_handlers()
         self._make_toolbox()
 
@@ -219,6 +220,7 @@ class App:
         self._report_load()
         self._is_open = True
         self._report_instructions()
+        self._report_unsaved()
 
     async def close(self) -> None:
         """Close the model and the servers."""
@@ -405,6 +407,13 @@ class App:
         if self._is_open:
             self.prefiller.start()
             self._report_instructions()
+            self._report_unsaved()
+
+    def _report_unsaved(self) -> None:
+        """Tell the user once that the servers' tools are not recorded, so that a change of them would not be seen."""
+        if not (self._has_reported_unsaved or self.server_approval.trust_store.is_saved):
+            self._has_reported_unsaved = True
+            self.notify(self.words("trust.unsaved", folder=self.state), "warning")
 
     def _report_instructions(self) -> None:
         """Tell the user, once for each server, what its instructions cost or that they are left out."""

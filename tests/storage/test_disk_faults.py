@@ -133,7 +133,9 @@ def test_a_state_folder_that_cannot_be_written_is_named_by_doctor_and_costs_no_a
     assert "rial" not in found.stderr and "Errno" not in found.stderr
     if problem:
         assert "The decision cannot be saved" in run("mcp", "trust", "chaos", "--yes").stderr
-        assert run("-p", "Go!", "--allow", "act").stdout.endswith("Done.\n")
+    done = run("-p", "Go!", "--allow", "act")
+    assert done.stdout.endswith("Done.\n")
+    assert done.stderr.count(f"The tools of the servers cannot be recorded in {state}") == bool(problem)
 
 
 def make_link(place: Path, tmp_path: Path) -> None:
