@@ -43,6 +43,7 @@ class Question:
         shown_answer: What is printed behind the question once it is answered.
         left_by: The key that left the question without an answer; "" if it was answered.
         min_empty_s: An empty line does not answer sooner: its Enter may still belong to the key before.
+        keeps_text: What was typed stays in the input line if a key leaves the question.
         asked_at: When it was asked, on the monotonic clock.
         draft: The unfinished input line, restored after the line that answers.
     """
@@ -56,6 +57,7 @@ class Question:
     shown_answer: str = ""
     left_by: str = ""
     min_empty_s: float = 0.0
+    keeps_text: bool = False
     asked_at: float = field(default_factory=time.monotonic)
     draft: Document = field(default_factory=Document)
 
@@ -165,7 +167,10 @@ class InputLine:
         finally:
             self.question = None
             if reads_answer:
+                typed = self.buffer.text if question.keeps_text and question.left_by else ""
                 self._reset(question.draft)
+                if typed:
+                    self.insert_draft(typed)
             self._line_ready.set()
             self._refresh()
 

@@ -332,10 +332,12 @@ class InteractiveFrontend(TerminalFrontend):
     ) -> str | None:
         """Ask for a line; None if the user declines.
 
-        Choices with hidden characters are not offered, and an empty line is no answer before `min_empty_s` seconds.
+        Choices with hidden characters are not offered, and an empty line is no answer before `min_empty_s` seconds,
+        where what was typed is kept also if the user declines.
         """
         async with self._question((), question) as asked:
             asked.min_empty_s = min_empty_s
+            asked.keeps_text = bool(min_empty_s) and not default
             asked.choices = [choice for choice in choices if choice == escape_visibly(choice)]
             answer = await self.screen.line.ask(asked, default)
             asked.shown_answer = escape_line_visibly(answer or "")

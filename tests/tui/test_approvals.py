@@ -47,7 +47,9 @@ def test_the_model_is_told_why_a_call_was_declined(open_chat: OpenChat, folder: 
         lambda: screen.lines()[-2] == "Why not? Type a reason for the model, then Enter; Enter alone gives none:",
         "a question",
     )
+    screen.say("not now", "none: not now")
     screen.say("\x1b", "'write_log' declined]", '◆ Not called, as you said no: harbour__write_log text="x".')
+    screen.wait_for("> not now")
 
 
 @pytest.mark.usefixtures("harbour")
