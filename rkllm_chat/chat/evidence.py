@@ -42,6 +42,9 @@ _MIN_WORD_LENGTH = 4
 """Length from which on a word in ASCII tells something about a value, and may differ in its ending."""
 WORD = re.compile(r"[^\W_]+")
 NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+_REFERENCE = re.compile(
+    r"\b(?:its?|they|them|their|those|these|that|this|there|same|ones?)\b|それ|その|そこ|それら|同じ|它|他们|她们|那|这|其|同样"
+)
 _CLOCK = re.compile(r"\d{1,2}(?::\d\d){1,2}")
 _NAMED = re.compile(
     r"[\"“「『]([^\"”」』]{1,80})[\"”」』]|(?a:[\w~./-]*\w\.[A-Za-z]\w{0,4}\b)|\d+(?:[.,:-]\d+)*"
@@ -173,7 +176,7 @@ class Evidence:
         results: The results of this turn.
         refused: The calls of this turn that did not run.
         has_earlier_turns: Whether the user has spoken before.
-        called_before: Server and name of each tool that the turn before called.
+        results_before: The results of the turn before.
         earlier_calls: The calls of all turns before: server, name and arguments.
     """
 
@@ -182,7 +185,7 @@ class Evidence:
     results: Sequence[ToolResult]
     refused: Sequence[ToolResult] = ()
     has_earlier_turns: bool = False
-    called_before: Set[tuple[str, str]] = frozenset()
+    results_before: Sequence[ToolResult] = ()
     earlier_calls: Sequence[ToolResult] = ()
 
     @classmethod
@@ -199,10 +202,10 @@ class Evidence:
         ran = [result for result in results if result.status in ("completed", "failed")]
         refused = [result for result in results if result not in ran]
         before = messages[find_last_turn(messages[:start]) : start] if start else ()
-        called = {(message.result.server, message.result.tool) for message in before if message.result}
+        results_before = [message.result for message in before if message.result]
         known = Source("\n".join([system, *texts]))
         earlier_calls = [message.result for message in messages[:start] if message.result]
-        return cls(Source(question), known, ran, refused, bool(earlier), called, earlier_calls)
+        return cls(Source(question), known, ran, refused, bool(earlier), results_before, earlier_calls)
 
     @cached_property
     def left_over(self) -> list[str]:
@@ -222,6 +225,17 @@ class Evidence:
         """Return how many calls of the turn that failed were about something."""
         failed = [result for result in self.results if result.status == "failed"]
         return sum(Source(_write_call(result)).has(name) for result in failed)
+
+    @property
+    def called_before(self) -> Set[tuple[str, str]]:
+        """Server and name of each tool that the turn before called."""
+        return {(result.server, result.tool) for result in self.results_before}
+
+    @property
+    def referred(self) -> str:
+        """What the question refers to by "it" or "their": the calls of the turn before and their results."""
+        is_reference = _REFERENCE.search(self.question.text)
+        return "\n".join(map(_write_call, self.results_before)) if is_reference else ""
 
     @property
     def ran_or_refused(self) -> Sequence[ToolResult]:

@@ -369,8 +369,8 @@ class ValueRules:
         Args:
             tool: The tool.
             arguments: The arguments of the call.
-            by_question: They stand in the question, because the reply does not name the tool; one that reads may have
-                translated a name.
+            by_question: They stand in the question or in what it refers to, because the reply does not name the tool;
+                one that reads may have translated a name.
             names: What the call must use, and no rule forbid it; empty for any call.
         """
         evidence = self._evidence
@@ -384,7 +384,7 @@ class ValueRules:
         if not by_question:
             return not _list_unsupported(tool, arguments, evidence.known, evidence.question)
         # the folder of a server may stand before the name of a file that the question has
-        source = Source("\n".join([evidence.question.original, *self._folders]))
+        source = Source("\n".join([evidence.question.original, evidence.referred, *self._folders]))
         unsupported = _list_unsupported(tool, arguments, source, evidence.question)
         return all(_may_translate(arguments[name], evidence.question) and not may_write(tool) for name in unsupported)
 

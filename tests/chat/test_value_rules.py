@@ -781,6 +781,22 @@ def test_a_reply_that_ends_in_the_question_is_no_answer(question: str, reply: st
     assert read(take_turn(chat, question)).text == (reply if is_answer else "4711")
 
 
+@pytest.mark.parametrize(("question", "is_made"), [("And their contact?", True), ("And a contact?", False)])
+def test_a_forced_call_may_have_the_values_of_the_turn_before_that_the_question_refers_to(
+    question: str, is_made: bool
+) -> None:
+    replies = [
+        call_text("read_note", title="raincoats"),
+        "It has 98.6.",
+        "By a supplier.",
+        call_text("find_contact", name="raincoats"),
+    ]
+    chat, toolbox = open_office([*replies, "It is 98.6." if is_made else "-", "-"], prompt_profile="qwen2.5")
+    for line in ("What does the note raincoats say?", question):
+        take_turn(chat, line)
+    assert [name for name, _ in toolbox.called] == ["read_note", *["find_contact"] * is_made]
+
+
 def test_a_call_about_what_earlier_calls_of_its_server_were_about_is_spoken_of() -> None:
     events, find = (
         call_text("add_event", title="Greta", date="2026-12-01", time="09:30"),
