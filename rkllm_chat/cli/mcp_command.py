@@ -38,7 +38,7 @@ from ..core.command_line import Parser, get_options, get_subparsers
 from ..core.errors import ChatError, UsageError
 from ..core.programs import PROGRAM_NAME, find_program
 from ..core.sanitize import find_lookalikes, sanitize_line
-from ..mcp_client.acceptance import check_start, review_start
+from ..mcp_client.acceptance import check_start, forget_removed, review_start
 from ..mcp_client.direct.open_server import OpenServer, open_as_chat
 from ..mcp_client.process.launch import wants_sandbox
 from ..mcp_client.transports.addresses import has_proxy, redact_url
@@ -345,6 +345,7 @@ def _edit(settings: Settings, options: argparse.Namespace) -> int:
         add_server({**BOARD_ENTRY, "enabled": False}, path)
     elif options.action == "remove":
         remove_server(found.name, path)
+        forget_removed(TrustStore(str(state_folder())), found.name, found.source)
     else:
         set_enabled(found.name, options.action == "enable", path)
     done = "removed from" if options.action == "remove" else f"{options.action}d in"

@@ -325,6 +325,12 @@ class TrustStore:
         """Replace the record of a server."""
         self.write_file(_file_name(server), {"server": server.name, "folder": _directory_of(server), **record})
 
+    def forget_server(self, server: ServerConfig) -> None:
+        """Empty the record of a server: its acceptance, the pins of its tools, and what its sandbox allows."""
+        with self.edit():
+            if self.read_record(server):
+                self.write_file(_file_name(server), {})
+
     def read_rules(self) -> dict[str, list[str]]:
         """Return the approval rules for the current directory: "allow" and "deny", each a list of patterns."""
         record = self.read_file(_rules_file_name()) if self._may_have(_RULES_PREFIX) else {}

@@ -23,12 +23,14 @@ from ..config.project_trust import (
     refusal_error,
 )
 from ..config.servers import ServerConfig, expand_server
+from ..config.trust_rules import Origin
 from ..core.errors import ChatError, ConfigError
 from ..core.programs import PROGRAM_NAME
 from ..core.redact import MIN_NAMED_LENGTH, SECRET_NAME, contains_key, redact_keys
+from ..core.working_folder import find_working_folder
 from .process.launch import plan_start
 from .process.start import SANDBOX_VARIABLE
-from .roots import find_roots
+from .roots import find_roots, is_within
 
 MASK = "********"
 _PROGRAM_NAME_PART = (
@@ -223,3 +225,18 @@ def check_start(trust_store: TrustStore, server: ServerConfig) -> ServerConfig:
 def accept(trust_store: TrustStore, review: ReviewedStart) -> None:
     """Record that the user accepted a start."""
     trust_store.accept_server(review.server, review.values, vars(review.reach) if review.reach else {})
+
+
+def forget_removed(trust_store: TrustStore, name: str, source: str) -> None:
+    """Forget what the user accepted of a server whose entry was removed from a file of the folder.
+
+    A later entry of that name is asked about, also if it is the same: somebody else may have written it.
+
+    Args:
+        trust_store: The record of what was accepted.
+        name: Name of the server.
+        source: The file.
+    """
+    folder = find_working_folder()
+    if is_within(os.path.normpath(os.path.join(folder, source)), [folder]):
+        trust_store.forget_server(ServerConfig(name, source=source, origin=Origin.PROJECT))

@@ -253,6 +253,31 @@ def test_a_tool_that_changed_between_two_programs_is_held_back(
     assert ("add" in [tool["name"] for tool in listed]) != is_held
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("place", ["shell", "shell with its file", "chat"])
+def test_a_removed_server_that_comes_back_is_asked_about(
+    place: str, clone: Clone, script: Script, program: Run
+) -> None:
+    clone.write()
+    accept_at_terminal(clone)
+    assert program("mcp", "test", "chaos").stdout
+    if place == "chat":
+        screen = clone.open(script("Hello."))
+        screen.wait_for("1/1 server")
+        say(screen, "/mcp remove chaos")
+        screen.wait_for("Server 'chaos' was removed from mcp.json.")
+        leave(screen)
+    else:
+        options = ("--config", "./mcp.json") if place == "shell with its file" else ()
+        program(*options, "mcp", "remove", "chaos")
+    before = clone.modes()
+    clone.write()
+    assert "have not accepted it" in program("mcp", "test", "chaos", code=3).stdout
+    assert clone.modes() == before
+    accept_at_terminal(clone)
+    assert program("mcp", "test", "chaos").stdout
+
+
 def accept_at_terminal(clone: Clone) -> None:
     """`rkllm-chat mcp trust`, and yes to what it asks."""
     screen = clone.open_screen("trust", "chaos")

@@ -27,7 +27,7 @@ from ...core.events import Notice, Page, Table
 from ...core.i18n import Words
 from ...core.redact import redact_keys
 from ...core.sanitize import escape_visibly, find_lookalikes
-from ...mcp_client.acceptance import resolve_path
+from ...mcp_client.acceptance import forget_removed, resolve_path
 from ...mcp_client.roots import find_roots
 from ..picker import MARKS, Choice, Picker, SwitchFrontend
 from .permissions import change_rule
@@ -279,6 +279,7 @@ async def remove_server(app: App, name: str, emit: Emit) -> None:
     """Stop a server and delete it from the configuration that defines it."""
     server = _find_server(app, name)
     configfile.remove_server(name, Path(server.source))
+    forget_removed(app.server_approval.trust_store, name, server.source)
     _acknowledge_edit(app)
     await app.apply_servers(tuple(other for other in app.settings.servers if other.name != name))
     await emit(Notice(app.words("servers.removed", server=name, path=server.source)))
