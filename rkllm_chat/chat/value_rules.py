@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any
 
 from ..calls.described_calls import (
@@ -471,15 +471,22 @@ def _is_foreign(reply: str, question: Source) -> bool:
 def _answers_the_rest(reply: str, evidence: Evidence, about: Sequence[str]) -> bool:
     """Return whether an answer takes up what the question asks beside what the called tools are about.
 
-    "CPU stands for ..." is an answer although `get_load` was called before it. An apology is none.
+    "CPU stands for ..." is an answer although `get_load` was called before it. An apology is none, nor is what has
+    little but the words of the question.
 
     Args:
         reply: The answer.
         evidence: What the turn knows.
         about: The descriptions of the tools.
     """
-    rest = {*extract_terms(evidence.question.original)} - {*extract_terms("\n".join([*about, evidence.used.original]))}
-    return not (is_refusal(reply) or rest.isdisjoint(extract_terms(reply)))
+    asked, said = ({*extract_terms(text)} for text in (evidence.question.original, reply))
+    rest = asked - {*extract_terms("\n".join([*about, evidence.used.original]))}
+    shared, new = rest & said, said - asked
+
+    def tell(terms: Set[str], of: Set[str]) -> bool:  # pairs of characters such as 什么 are in any sentence
+        return any(term.isascii() and term.isalpha() for term in terms) or len(terms) >= MIN_SUPPORTED * len(of)
+
+    return bool(shared and new) and tell(shared, rest) and tell(new, said) and not is_refusal(reply)
 
 
 def _look_up(arguments: Mapping[str, Any], names: Sequence[str]) -> bool:

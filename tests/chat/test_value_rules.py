@@ -882,6 +882,18 @@ def test_an_answer_without_a_word_of_its_results_is_asked_for_once_more() -> Non
 
 
 @pytest.mark.parametrize(
+    ("question", "reply"),
+    [
+        ("恐れ入りますが、2026-12-01の予定を確認していただけますか。", "2026年12月1日の予定を確認していただけますか。"),
+        ("看看2026-12-01都有些什么安排", "好的，我明白了。有什么我可以帮忙的吗？"),
+    ],
+)
+def test_an_answer_of_little_but_the_words_of_the_question_is_asked_for_once_more(question: str, reply: str) -> None:
+    chat, _ = open_office([EVENTS, reply, "09:30 Budget review, 14:00 Dentist", "-"], prompt_profile="qwen2.5")
+    assert read(take_turn(chat, question)).text == "09:30 Budget review, 14:00 Dentist"
+
+
+@pytest.mark.parametrize(
     ("reply", "is_accepted"),
     [
         ("Thank you!", False),
