@@ -57,7 +57,7 @@ def test_beside_the_bundled_server_each_missing_file_names_the_folder_it_was_loo
 
     def ask(tool: str, path: str) -> str:
         call = json.dumps({"name": tool, "arguments": {"path": path}})
-        replies = script(f"<tool_call>{call}</tool_call>", "So it is.")
+        replies = script(f"<tool_call>{call}</tool_call>", *["So it is."] * 5)  # a failure is looked into
         return program("--set", "backend=scripted", "--model", replies, "--allow", "*", "-p", f"Read {path}").stderr
 
     assert f"failed: There is no 'notes/shopping.txt' in the folder {folder}." in ask(
