@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -206,3 +207,23 @@ def test_a_question_stays_where_another_call_is_cancelled(serve: Callable[[str],
             return was_released
 
     assert not asyncio.run(asyncio.wait_for(run(), LIMIT_S))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+def test_a_question_ends_with_a_call_that_has_run_out_of_all_its_time(
+    transport: str, serve: Callable[[str], ServerConfig]
+) -> None:
+    """While a question is open the limit pauses, but not beyond 20 times the limit."""
+
+    async def run() -> tuple[str, str]:
+        person = Person()
+        server = replace(serve(transport), tool_timeouts={"sample": 0.1})
+        async with Toolbox([server], None, ClientHandlers(sample=person)) as toolbox:
+            tools = {tool.name: tool for tool in toolbox.tools}
+            result = await toolbox.call(tools["sample"], {}, lambda *_: None)
+            await person.released.wait()
+            return result.text, (await toolbox.call(tools["answers"], {}, lambda *_: None)).text
+
+    said, answers = asyncio.run(asyncio.wait_for(run(), LIMIT_S))
+    assert "did not answer within 0.1 s" in said and answers == f'["{CANCELLED}"]'
