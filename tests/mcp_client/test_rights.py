@@ -138,7 +138,9 @@ def test_a_right_for_the_users_own_server_is_no_right_of_a_folders_server(
     assert f"Your rules {name}__* do not apply to {name}" in shown
     assert ("it replaces your own server" if name == "notes" else "it has the name of the built-in board") in shown
     done = program(*asked, "--output-format", "json")
-    assert json.loads(done.stdout)["result"]["calls"][0]["status"] == "declined"
+    result = json.loads(done.stdout)["result"]
+    assert result["calls"][0]["status"] == "declined"
+    assert [call["allow"] for call in result["suggested_calls"]] == [f"./{name}__send"], "as the notice says"
     declined = program(*asked).stderr
     assert f"your rule {name}__* is for your own server" in declined and f"--allow ./{name}__send" in declined
     assert ran(folder, name) == ["send"]
