@@ -12,13 +12,17 @@ from difflib import unified_diff
 from pathlib import Path
 from typing import Any
 
-_PATH_NAMES = ("path", "file_path", "filepath", "filename", "file")
-_CONTENT_NAMES = ("content", "contents", "file_text")
-_REPLACING = re.compile(r"write|create|save|overwrite", re.IGNORECASE)
-_ADDING = re.compile(r"append|insert|add|prepend|line", re.IGNORECASE)
+from ..prompt.tool_ranking import CAMEL_CASE
+
+_PATH_NAMES = (
+    "path", "file_path", "filepath", "filename", "file_name", "file", "target_file", "output_path", "output_file",
+)  # fmt: skip
+_CONTENT_NAMES = ("content", "contents", "file_text", "file_content", "new_content", "text")
+_REPLACING = re.compile(r"write|create|save|\b(?:export|put|store)\b")
+_ADDING = re.compile(r"append|insert|prepend|\b(?:add|lines?)\b")
 """Words in the name of a tool that replaces a file, and of one that only adds to it."""
-_OLD_NAMES = ("oldText", "old_text", "old_string", "old_str")
-_NEW_NAMES = ("newText", "new_text", "new_string", "new_str")
+_OLD_NAMES = ("old_text", "old_string", "old_str")
+_NEW_NAMES = ("new_text", "new_string", "new_str")
 _EDIT_LIST_NAME = "edits"
 _MAX_FILE_BYTES = 200_000
 _MAX_LINES = 2000
@@ -62,12 +66,13 @@ def find_change(tool: str, arguments: Mapping[str, Any], folders: Sequence[Path]
         arguments: The arguments of the call.
         folders: Where a relative path may begin, the likeliest first; empty for a server whose files are elsewhere.
     """
-    path = next((arguments[name] for name in _PATH_NAMES if isinstance(arguments.get(name), str)), None)
-    if path is None:
+    path_name = _find_text(arguments, _PATH_NAMES)
+    if path_name is None:
         return None
-    name = next((name for name in _CONTENT_NAMES if isinstance(arguments.get(name), str)), None)
+    path, name = arguments[path_name], _find_text(arguments, _CONTENT_NAMES)
     if name is not None:
-        if not _REPLACING.search(tool) or _ADDING.search(tool):
+        words = _split(tool)
+        if not _REPLACING.search(words) or _ADDING.search(words):
             return None
         places = _find_places(path, folders)
         return _compare_with_file(name, arguments[name], places) if folders else FileChange(name, None, None)
@@ -96,11 +101,19 @@ def _compare_with_file(argument: str, text: str, places: Sequence[Path]) -> File
 
 def _texts_of(edit: Mapping[str, Any]) -> tuple[str, str] | None:
     """Return the old and the new text of an edit."""
-    old, new = (
-        next((edit[name] for name in names if isinstance(edit.get(name), str)), None)
-        for names in (_OLD_NAMES, _NEW_NAMES)
-    )
-    return (old, new) if old is not None and new is not None else None
+    old, new = (_find_text(edit, names) for names in (_OLD_NAMES, _NEW_NAMES))
+    return (edit[old], edit[new]) if old is not None and new is not None else None
+
+
+def _find_text(arguments: Mapping[str, Any], names: Sequence[str]) -> str | None:
+    """Return the argument with the first of these names that has a text, in snake_case or camelCase."""
+    spelled = {_split(name).replace(" ", "_"): name for name, value in arguments.items() if isinstance(value, str)}
+    return next((spelled[name] for name in names if name in spelled), None)
+
+
+def _split(name: str) -> str:
+    """Return the words of a name, in small letters."""
+    return " ".join(re.split(r"[\W_]+", CAMEL_CASE.sub(" ", name))).lower()
 
 
 def _find_places(path: str, folders: Sequence[Path]) -> list[Path]:

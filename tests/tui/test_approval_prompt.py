@@ -162,6 +162,28 @@ def test_the_file_that_a_server_writes_is_compared_and_no_other_of_that_name(tmp
     assert find_base_folders(named, [str(own)]) == (str(own),), "its sandbox lets it write nowhere else"
 
 
+@pytest.mark.parametrize(
+    ("tool", "arguments", "is_shown"),
+    [
+        ("writeFile", {"filePath": "a.txt", "newContent": "x"}, True),
+        ("save_text", {"file_name": "a.txt", "text": "x"}, True),
+        ("store.put", {"target_file": "a.txt", "fileContent": "x"}, True),
+        ("save_address", {"output_path": "a.txt", "content": "x"}, True),
+        ("write_headline", {"path": "a.txt", "content": "x"}, True),
+        ("add_to_saved", {"path": "a.txt", "content": "x"}, False),
+        ("writeLines", {"path": "a.txt", "content": "x"}, False),
+        ("set_output", {"path": "a.txt", "content": "x"}, False),
+        ("search_saved", {"folder": "a.txt", "text": "x"}, False),
+    ],
+)
+def test_a_tool_that_replaces_a_file_is_known_by_the_words_of_its_names(
+    tool: str, arguments: dict[str, str], is_shown: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "a.txt").write_text("one\n", encoding="utf-8")
+    lines = describe_call(Tool(tool, server="disk"), arguments, WORDS, tmp_path)
+    assert any(f"= change of {tmp_path / 'a.txt'}: 1 added, 1 removed" in line.text for line in lines) == is_shown
+
+
 @pytest.mark.parametrize("path", ["new.txt", "folder", "pipe", "binary", "~nobody-here/x", "\0"])
 def test_a_text_is_shown_in_full_where_there_is_no_file_to_compare_it_with(path: str, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
