@@ -21,7 +21,7 @@ from ..core.protocols import CallPosition, Consent, Continuation, Decline, RunEd
 from ..core.sanitize import MAX_LINE_LENGTH, escape_line_visibly, escape_visibly, find_lookalikes, truncate
 from ..core.working_folder import find_working_folder
 from .external_programs import has_desktop, open_page
-from .file_changes import FileChange, find_change
+from .file_changes import FileChange, find_change, find_existing_targets
 from .slash_commands import is_command, remove_escape
 
 EDITED_KEYS: Mapping[str, str] = {"y": "once", "e": "edit", "n": "because", "q": "stop"}
@@ -73,7 +73,8 @@ def describe_call(
     """
     folder = folder or Path(find_working_folder())
     server = escape_line_visibly(tool.server)
-    change = None if tool.read_only else find_change(tool.name, arguments, [folder] if bases is None else bases)
+    places = () if tool.read_only else [folder] if bases is None else bases
+    change = None if tool.read_only else find_change(tool.name, arguments, places)
     key = "question.call" if server else "question.own_call"
     lines = [CallLine(words(key, tool=escape_line_visibly(tool.name), server=server))]
     summaries: list[CallLine] = []
@@ -97,6 +98,8 @@ def describe_call(
     warnings = _find_warnings(tool, arguments, words, folder)
     if change and change.lines is None:
         warnings += _say_what_is_replaced(change, words)
+    existing = find_existing_targets(tool.name, arguments, places)
+    warnings += [words("question.exists", path=escape_line_visibly(str(path))) for path in existing]
     if made_up:
         warnings.append(words("question.made_up", names=escape_line_visibly(", ".join(made_up))))
     return lines + [CallLine(f"  {line}", "warning") for line in warnings] + summaries

@@ -17,6 +17,10 @@ from ..prompt.tool_ranking import CAMEL_CASE
 _PATH_NAMES = (
     "path", "file_path", "filepath", "filename", "file_name", "file", "target_file", "output_path", "output_file",
 )  # fmt: skip
+_DESTINATION_NAMES = (
+    "destination", "destination_path", "dest", "target", "target_path", "new_path", "to", "output", "output_path",
+    "output_file",
+)  # fmt: skip
 _CONTENT_NAMES = ("content", "contents", "file_text", "file_content", "new_content", "text")
 _REPLACING = re.compile(r"write|create|save|\b(?:export|put|store)\b")
 _ADDING = re.compile(r"append|insert|prepend|\b(?:add|lines?)\b")
@@ -83,6 +87,22 @@ def find_change(tool: str, arguments: Mapping[str, Any], folders: Sequence[Path]
         if diffs and None not in diffs:
             return FileChange(_EDIT_LIST_NAME, None, tuple(line for diff in diffs for line in diff or ()))
     return None
+
+
+def find_existing_targets(tool: str, arguments: Mapping[str, Any], folders: Sequence[Path]) -> list[Path]:
+    """Return the files that exist where a call would put one whose text it does not name: a copy, an export.
+
+    Args:
+        tool: Name of the tool.
+        arguments: The arguments of the call.
+        folders: As in `find_change`.
+    """
+    if _find_text(arguments, _CONTENT_NAMES) is not None:
+        return []
+    words = _split(tool)
+    names = (*_DESTINATION_NAMES, *(_PATH_NAMES if _REPLACING.search(words) and not _ADDING.search(words) else ()))
+    name = _find_text(arguments, names)
+    return [path for path in _find_places(arguments[name], folders) if _is_file(path)] if name is not None else []
 
 
 def _compare_with_file(argument: str, text: str, places: Sequence[Path]) -> FileChange | None:

@@ -184,6 +184,31 @@ def test_a_tool_that_replaces_a_file_is_known_by_the_words_of_its_names(
     assert any(f"= change of {tmp_path / 'a.txt'}: 1 added, 1 removed" in line.text for line in lines) == is_shown
 
 
+@pytest.mark.parametrize(
+    ("tool", "arguments", "is_said"),
+    [
+        ("copy_file", {"source": "b.txt", "destination": "a.txt"}, True),
+        ("rename", {"path": "b.txt", "newPath": "a.txt"}, True),
+        ("export_table", {"path": "a.txt"}, True),
+        ("download", {"url": "https://a.example/x", "outputPath": "a.txt"}, True),
+        ("move_file", {"source": "a.txt", "destination": "b.txt"}, False),
+        ("create_directory", {"path": "folder"}, False),
+        ("append_file", {"path": "a.txt"}, False),
+        ("run", {"path": "a.txt"}, False),
+    ],
+)
+def test_a_file_that_exists_where_a_tool_puts_one_is_named(
+    tool: str, arguments: dict[str, str], is_said: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "a.txt").write_text("one\n", encoding="utf-8")
+    lines = describe_call(Tool(tool, server="disk"), arguments, WORDS, tmp_path)
+    said = f"  ! the file {tmp_path / 'a.txt'} exists already"
+    assert [line.text for line in lines if "exists" in line.text] == [said] * is_said
+    reading = describe_call(Tool(tool, server="disk", read_only=True), arguments, WORDS, tmp_path)
+    assert not any("exists" in line.text for line in reading)
+
+
 @pytest.mark.parametrize("path", ["new.txt", "folder", "pipe", "binary", "~nobody-here/x", "\0"])
 def test_a_text_is_shown_in_full_where_there_is_no_file_to_compare_it_with(path: str, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
