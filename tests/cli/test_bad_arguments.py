@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import subprocess
 import sys
@@ -168,10 +167,3 @@ def test_without_a_home_the_chat_opens_with_one_notice(
         assert screen.wait_for_end() == 0
     finally:
         screen.close()
-
-
-@pytest.mark.parametrize("root", ["/", "."], ids=["this machine", "files of another"])
-def test_doctor_reports_that_the_user_is_root(root: str, environment: dict[str, str], folder: Path) -> None:
-    _, output, _ = start(environment, folder, "doctor", "--json", "--root", root)
-    users = [(line["state"], line["value"]) for line in json.loads(output)["result"]["lines"] if line["name"] == "user"]
-    assert users == ([("warn", "root")] if os.geteuid() == 0 and root == "/" else [])
