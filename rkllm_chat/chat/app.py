@@ -11,8 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
+from ..backends import identify_model
 from ..backends.base import Backend, ThinkingSwitch
-from ..backends.shared.model_files import read_parameter_count
+from ..backends.shared.model_files import read_beginning, read_parameter_count
 from ..backends.unloaded import UnloadedBackend
 from ..config.files import find_own_folder
 from ..config.project_trust import list_refused
@@ -301,7 +302,7 @@ class App:
         Cancelling the caller does not stop the switch.
 
         Raises:
-            ModelError: The model cannot be loaded; the previous one is open again, if it can be.
+            ModelError: The model cannot be loaded; the previous one is still open, or open again, if it can be.
         """
         self.model_switch = asyncio.ensure_future(self._switch(settings))
         await asyncio.shield(self.model_switch)
@@ -324,6 +325,9 @@ class App:
     async def _switch(self, settings: Settings) -> None:
         with self.prefiller.paused():
             await self.prefiller.stop()
+            # a file that is not there, or no model, must not cost the model that is loaded: its own may be gone, too
+            if file := identify_model(settings).file:
+                await asyncio.to_thread(read_beginning, file, "/model lists those that are there.")
             closed = self.backend
             # before the close: who counts tokens meanwhile must not reach a model that is freed
             self.chat.backend = UnloadedBackend(closed)

@@ -386,6 +386,21 @@ def test_a_model_is_offered_once_whatever_its_path_is(open_screen: OpenChat, fol
 
 
 @pytest.mark.slow
+def test_a_model_whose_file_is_gone_stays_loaded_when_it_would_be_loaded_again(
+    open_screen: OpenChat, folder: Path, shipped_model: Path
+) -> None:
+    (folder / "first.gguf").write_bytes(shipped_model.read_bytes())
+    screen = open_screen("--model", "first.gguf", size=(180, 30))
+    screen.say("", "Model: first.gguf", "Ctrl+D", "1/1 server")
+    (folder / "first.gguf").unlink()
+    screen.enter(
+        "/set context_tokens 1024", "first.gguf: No such file or directory. /model lists those that are there."
+    )
+    screen.enter("/model second.gguf", "second.gguf")
+    screen.enter("What is 12 * 34?", "◆ 12 * 34 = 408")
+
+
+@pytest.mark.slow
 def test_a_chat_whose_models_are_gone_goes_on_with_another_one(
     open_screen: OpenChat, folder: Path, shipped_model: Path
 ) -> None:
