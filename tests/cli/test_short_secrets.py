@@ -62,13 +62,10 @@ def test_no_door_shows_a_short_value_beside_its_name(
     assert json.dumps(HIDDEN)[1:-1] in session.read_text(encoding="utf-8")
 
 
-def test_a_secret_that_is_added_to_a_file_of_the_folder_is_reported_with_better_places(
-    program: Run, folder: Path
-) -> None:
-    added = program("mcp", "add", "--project", "notes", "-e", "TOKEN=zq9-secret-three", "--", "notes-server")
+def test_a_secret_that_is_added_to_a_file_of_the_folder_is_reported_with_better_places(in_process: Run) -> None:
+    added = in_process("mcp", "add", "--project", "notes", "-e", "TOKEN=zq9-secret-three", "--", "notes-server")
     assert "--env TOKEN='${TOKEN}'" in added.stderr and "--scope user" in added.stderr
     assert "zq9-secret-three" not in added.stderr
     for options in (("-e", "TOKEN=${TOKEN}"), ("-e", "MODE=quick"), ("-e", "TOKEN=zq9-secret-three", "-s", "user")):
         name = f"notes{len(str(options))}"
-        assert program("mcp", "add", "--project", name, *options, "--", "true").stderr == ""
-    assert folder
+        assert in_process("mcp", "add", "--project", name, *options, "--", "true").stderr == ""
