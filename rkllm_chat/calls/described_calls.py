@@ -114,7 +114,7 @@ _FILE_NAME = re.compile(r"(?:.*[\\/])?[^\\/]*\w\.[A-Za-z][A-Za-z0-9]{0,4}")
 _FORMS_OF_PLACES: Mapping[str, re.Pattern[str]] = {
     r"ur[il]s?|address|link|website": re.compile(r"https?://\S+"),
     r"(?:file|path|document|source|destination)\w*|\w*(?:file|path)s?(?:_?name)?": re.compile(
-        r"(?<![\w@/.])(?:[\w~./-]*[\w-]\.[A-Za-z][A-Za-z0-9]{0,4}\b(?!\.\w)|[~.]?/[\w./-]*\w)"
+        r"(?a:(?<![\w@/.])(?:[\w~./-]*[\w-]\.[A-Za-z][A-Za-z0-9]{0,4}\b(?!\.\w)|[~.]?/[\w./-]*\w))"
     ),
 }
 _FORMS = {**_FORMS_OF_PLACES, r"\w*(?:date|day)": re.compile(r"\b\d{4}-\d{2}-\d{2}\b")}

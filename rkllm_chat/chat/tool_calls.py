@@ -339,11 +339,13 @@ class ReplyCalls:
         return None if is_lacking else run
 
     def _resolve(self, call: ToolCall, tools: Sequence[Tool]) -> PreparedCall | CallError:
-        """Resolve a call of the model; its arguments have the percentages of the question, and the server's folder."""
+        """Resolve a call of the model, with arguments that the value rules amend."""
         run = resolve_call(call, tools, self._chat.prompt_words)
         if not isinstance(run, PreparedCall):
             return run
-        arguments = self._rules.fill_folder(run.tool, self._rules.write_percentages(run.tool, run.call.arguments))
+        arguments = run.call.arguments
+        for amend in (self._rules.write_percentages, self._rules.fill_folder, self._rules.drop_limits):
+            arguments = amend(run.tool, arguments)
         return replace(run, call=replace(run.call, arguments=arguments))
 
     def _find_forbidden(self, run: PreparedCall) -> ReplyDiscarded | None:

@@ -207,7 +207,14 @@ class ValueRules:
         evidence = self._evidence
         if self._has_changed(evidence):
             return []
-        left_over = [name for name in self.find_left_over() if not evidence.count_failed(name)]
+        called = {(result.server, result.tool) for result in evidence.results}
+        tools = (tool for tool in self._chat.toolbox.tools if (tool.server, tool.name) in called)
+        about = {term for tool in tools for term in extract_terms(_describe(tool))}  # `get_memory` looks up "RAM"
+        left_over = [
+            name
+            for name in self.find_left_over()
+            if not evidence.count_failed(name) and about.isdisjoint(extract_terms(name))
+        ]
         return [name for name in left_over if not name[0].isdigit() and not CJK_RUN.fullmatch(name)]
 
     def _find_told(self, reply: str) -> dict[int, bool]:
@@ -295,6 +302,11 @@ class ValueRules:
         called = {(result.server, result.tool) for result in evidence.ran_or_refused}
         index, counts = ToolIndex(tools), self._chat.tool_usage.counts
         for clause in clauses:
+            numbers = NUMBER.findall(clause)
+            if numbers and all(
+                map(evidence.used.has, numbers)
+            ):  # "... and buy them for 41.30": that was calculated with
+                continue
             meant = find_sure_tools(index, clause, counts)
             if any(not may_write(tool) and (tool.server, tool.name) not in called for tool in meant):
                 return clause
@@ -348,6 +360,21 @@ class ValueRules:
             name for name in required_of(tool.schema) if _PATH_NAME.search(name) and _is_placeholder(arguments[name])
         ]
         return {**arguments, **dict.fromkeys(paths, folders[0])}
+
+    def drop_limits(self, tool: Tool, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the arguments of a reading call without optional numbers from nowhere, where that was measured.
+
+        `lines = 1` of a file about beans left the beans out.
+        """
+        if may_write(tool) or not (self._chat.profile.forces_calls and self.hold_for(tool)):
+            return arguments
+        made_up = _list_unsupported(tool, arguments, self._evidence.known)
+        required = required_of(tool.schema)
+        return {
+            name: value
+            for name, value in arguments.items()
+            if name in required or name not in made_up or not isinstance(value, int | float)
+        }
 
     def write_percentages(self, tool: Tool, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the arguments with the percentages of the question as such in a calculation."""

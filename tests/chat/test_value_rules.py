@@ -759,7 +759,7 @@ def test_a_file_is_read_and_not_given_to_a_tool_for_folders() -> None:
         )
         toolbox.TOOLS = {**Office.TOOLS, "get_text": (True, "path", "")}
         toolbox.functions = {**toolbox.functions, "get_text": answer_with("98.6")}
-        take_turn(chat, "How many rows does docs/a.txt have?")
+        take_turn(chat, "docs/a.txtは何行ありますか。" if first == folder else "How many rows does docs/a.txt have?")
         assert toolbox.called == [("get_text", {"path": "docs/a.txt"})]
     chat, toolbox = open_office([folder, "Empty.", "-", "-", "-"], prompt_profile="qwen2.5")
     toolbox.TOOLS = {"list_folder": Office.TOOLS["list_folder"]}
@@ -808,6 +808,22 @@ def test_a_call_about_what_earlier_calls_of_its_server_were_about_is_spoken_of()
     for line in ("Add Greta on 2026-12-01 at 09:30.", "Thanks.", "What does Greta like?"):
         take_turn(chat, line)
     assert [name for name, _ in toolbox.called] == ["add_event", "read_note"]
+
+
+@pytest.mark.parametrize(("question", "is_sent"), [("Show the files of docs.", False), ("Show 2 files of docs.", True)])
+def test_an_optional_number_from_nowhere_is_not_sent_to_a_tool_that_reads(question: str, is_sent: bool) -> None:
+    listed = call_text("list_folder", path="docs", pattern=2)
+    chat, toolbox = open_office([listed, "a.txt and b.txt", "-"], prompt_profile="qwen2.5")
+    take_turn(chat, question)
+    assert toolbox.called == [("list_folder", {"path": "docs"} | ({"pattern": 2} if is_sent else {}))]
+
+
+def test_a_part_that_a_call_has_the_numbers_of_is_looked_up_and_so_is_another_word_for_it() -> None:
+    chat, toolbox = open_office([call_text("calculate", expression="59 - 41"), "98.6", "-"], prompt_profile="qwen2.5")
+    take_turn(chat, "We sell for 59 and contact for 41. How much is left?")
+    assert [name for name, _ in toolbox.called] == ["calculate"]
+    chat, _ = open_office([call_text("get_memory"), "98.6 MB", "-", "-"], prompt_profile="qwen2.5")
+    assert read(take_turn(chat, "Please tell me how much RAM is free.")).text == "98.6 MB"
 
 
 @pytest.mark.parametrize(("folders", "path"), [(("/a",), "/a"), (("/a", "/b"), ""), ((), "")])
