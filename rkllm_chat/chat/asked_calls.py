@@ -59,16 +59,11 @@ def list_asked_calls(
         chat: The conversation.
         rules: Tell what is not looked up.
         reply: The text of the reply.
-        rejected: The names of the tools in its calls, which were void; None if it has no call.
+        rejected: The names of the tools in its calls, which were void; empty if its text was discarded, None if it
+            stands.
     """
     if chat.profile.forces_calls and tells_only(_find_question(chat)):
-        return iter(())
-    return _list_calls_of_question(chat, rules, reply, rejected)
-
-
-def _list_calls_of_question(
-    chat: Conversation, rules: ValueRules, reply: str, rejected: Collection[str] | None
-) -> Iterator[AskedCall]:
+        return
     question, request, is_first = _find_question(chat), rules.find_open_request(), not has_called(chat)
     meant, is_named = list[Tool](), False
     if rules.is_change_open(reply) and (changing := _find_changing_tools(chat, question)):
@@ -183,7 +178,7 @@ def _may_ask_alone(chat: Conversation) -> bool:
     Behind turns in words a model goes on in words, also where it calls a tool for the same question alone. An engine
     that would lose the conversation is not asked.
     """
-    has_earlier = len(chat.visible_messages) > 2  # the question and the reply to it
+    has_earlier = len(chat.visible_messages) > 1  # turns, or calls of this one, of which the request is a part
     return has_earlier and not (chat.backend.native_tools or loses_conversation(chat))
 
 

@@ -107,7 +107,10 @@ class Source:
         return frozenset(found | {number + 12 for number in found if number < 12} | {number / 100 for number in found})
 
     def has(self, value: object) -> bool:
-        """Return whether a value stands in the text: itself, or half of its words; the name of a file as it is."""
+        """Return whether a value stands in the text: itself, or half of its words; the name of a file as it is.
+
+        What has no words, is true or false, or is a text composed for the call needs to stand nowhere.
+        """
         if value is None or isinstance(value, bool):
             return True
         if isinstance(value, int | float):
@@ -177,7 +180,7 @@ class Evidence:
         refused: The calls of this turn that did not run.
         has_earlier_turns: Whether the user has spoken before.
         results_before: The results of the turn before.
-        earlier_calls: The calls of all turns before: server, name and arguments.
+        earlier_calls: The calls of all turns before that ran.
     """
 
     question: Source
@@ -204,7 +207,8 @@ class Evidence:
         before = messages[find_last_turn(messages[:start]) : start] if start else ()
         results_before = [message.result for message in before if message.result]
         known = Source("\n".join([system, *texts]))
-        earlier_calls = [message.result for message in messages[:start] if message.result]
+        answered = [message.result for message in messages[:start] if message.result]
+        earlier_calls = [result for result in answered if result.status in ("completed", "failed")]
         return cls(Source(question), known, ran, refused, bool(earlier), results_before, earlier_calls)
 
     @cached_property
@@ -213,7 +217,7 @@ class Evidence:
 
         It was left in 7 of 9 recorded questions for two things, and in 5 of 34 for one.
         """
-        if not self.results or len(self.question.original) > _MAX_QUESTION_LENGTH:
+        if not self.results:
             return []
         calls = [_write_call(result) for result in self.results if result.status == "completed"]
         refused = (str(value) for result in self.refused for value in walk_leaves(result.arguments))
@@ -290,7 +294,9 @@ def _is_said(message: Message, following: Message) -> bool:
 
 
 def list_names(question: str) -> list[str]:
-    """Return what a question names: numbers, names, files."""
+    """Return what a question names: numbers, names, files; nothing of a long text."""
+    if len(question) > _MAX_QUESTION_LENGTH:
+        return []
     names = (next(filter(None, match.groups()), match[0]) for match in _NAMED.finditer(question))
     return [name for name in names if not _is_katakana_word(name)]
 

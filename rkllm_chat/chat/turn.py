@@ -170,7 +170,7 @@ class Turn:
                     announced = await self._call_announced(reply, calls, rejected, emit)
                 if not (calls.found or kind) and (calls.missing or await self._refuses(reply, emit)):
                     kind = "discarded"
-            finally:  # not before a user has answered: what a call replaces is no answer if the program is killed
+            finally:  # kept only now: until the user has answered, nobody knows whether a call replaces it
                 self._requests.keep(reply, "discarded" if announced else kind)
             if announced:
                 await self._replace(reply if not kind else None, announced, emit)
@@ -213,7 +213,8 @@ class Turn:
         Args:
             reply: The reply.
             calls: Takes the call.
-            rejected: The names of the tools in the calls of the reply, which were void; None if it has no call.
+            rejected: The names of the tools in the calls of the reply, which were void; empty if its text was
+                discarded, None if it stands.
             emit: Emits events.
         """
         chat, described = self._chat, [event.call for event in reply.described]

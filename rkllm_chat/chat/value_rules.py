@@ -1,9 +1,10 @@
-"""Value rules: is a call made of what the question, the conversation and the results say? REASONS has each rule.
+"""Value rules: are calls and answers made of what the question, the conversation and the results say?
 
 A small model goes on calling tools with values that it makes up, or feeds a result back to the tool that it comes from.
-Schema and grammar see nothing wrong with that; the values do. The rules need no model and look at values alone:
-whether the words and numbers of an argument stand somewhere. They decide that a turn answers now, or that a person is
-asked; what a policy refuses stays refused.
+Schema and grammar see nothing wrong with that; the values do. The rules need no model: they look at whether the words
+and numbers of an argument or an answer stand somewhere, and at a few forms of sentences. They decide that a turn
+answers now, that an answer is asked for again, or that a person is asked; what a policy refuses stays refused. REASONS
+has each.
 
 Of 59 recorded calls to English questions, 11 had a value that stands nowhere; 10 of them were wrong. Of 18 calls that
 may change something, 4 had one, and none of the 8 right ones.
@@ -79,7 +80,7 @@ REASONS: Mapping[str, str] = {
     "missing": "an announced call reads something that the question does not name: the user is asked",
     "unasked": "behind a result: the call may change something, and the question does not ask for that",
 }
-"""Why the calls of a reply do not run and the model answers now; `terminal.discarded_*` says it to the user."""
+"""Why the calls of a reply do not run, or its text is no answer; `terminal.discarded_*` says it to the user."""
 
 _MIN_JUDGED_WORDS = 5
 """Words from which on an answer must have something of its results, where the family was not measured."""
@@ -172,7 +173,7 @@ class ValueRules:
         return any(not (may_write(other) or takes_folder_alone(other, files[0])) for other in taking)
 
     def find_unrelated(self, reply: str) -> ReplyDiscarded | None:
-        """Return why an answer is asked for once more: it holds nothing of the results.
+        """Return why an answer is asked for once more: it leaves results out, or is in another language.
 
         Where that was not measured for the family, a short answer stands ("Yes.", "Done.").
         """
@@ -259,10 +260,11 @@ class ValueRules:
         return is_asked and len(failed) == 1 and not self._has_changed(evidence)
 
     def find_unfit(self, reply: str) -> ReplyDiscarded | None:
-        """Return why a reply is no answer, whatever the results are; JSON is one where the question asks for it."""
+        """Return why a reply is no answer, whatever it tells of results; JSON is one where the question asks for it."""
         evidence = self._evidence
         is_prose = evidence.ran_or_refused and not self._chat.answers_json and "json" not in evidence.question.text
-        if repeats_question(reply, evidence.question.original):
+        chat = self._chat  # without tools, a model that repeats something may be asked to
+        if chat.profile.forces_calls and chat.toolbox.tools and repeats_question(reply, evidence.question.original):
             return ReplyDiscarded(reason="echo")
         return ReplyDiscarded(reason="data") if is_prose and is_data(reply) else self.find_unmade(reply)
 

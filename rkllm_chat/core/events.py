@@ -111,12 +111,12 @@ class CallUnreadable:
 
 @dataclass(frozen=True)
 class ReplyDiscarded:
-    """The calls of a reply are void: they do not run, and an answer is generated instead.
+    """The calls of a reply are void, or its text is no answer: another reply or a call takes its place.
 
     Attributes:
         unknown: Names of what the model called as if it were a tool; "" if there are such tools.
-        reason: The row of `chat.value_rules.REASONS` that forbids them; "" if the model only repeated calls made
-            before, or there are no such tools.
+        reason: The row of `chat.value_rules.REASONS` that says why; "" if the model only repeated calls made before,
+            or there are no such tools.
         values: The values that `reason` is about.
     """
 

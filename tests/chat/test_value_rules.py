@@ -797,6 +797,16 @@ def test_a_forced_call_may_have_the_values_of_the_turn_before_that_the_question_
     assert [name for name, _ in toolbox.called] == ["read_note", *["find_contact"] * is_made]
 
 
+def test_a_call_that_was_refused_before_is_not_taken_for_an_old_one() -> None:
+    chat, toolbox = open_office(
+        [call_text("get_memory")] * 2 + ["98.6", "-"], Asked("no"), policy=Policy(), prompt_profile="qwen2.5"
+    )
+    take_turn(chat, "How much memory is free?")
+    chat.approve = Asked("once")
+    take_turn(chat, "Okay, do it.")
+    assert toolbox.called == [("get_memory", {})]
+
+
 def test_a_call_about_what_earlier_calls_of_its_server_were_about_is_spoken_of() -> None:
     events, find = (
         call_text("add_event", title="Greta", date="2026-12-01", time="09:30"),
