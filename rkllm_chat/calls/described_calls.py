@@ -72,6 +72,11 @@ _CHANGE_REQUEST = re.compile(
     re.IGNORECASE,
 )
 """A question that asks for a change."""
+_REMEMBER_REQUEST = re.compile(
+    r"(?:^|[.,;:!?\n]\s*|\b(?:please|and|then|also|to|you)\s+)(?:remember|memori[sz]e|note|keep in mind)\b"
+    r"|覚えて(?:おいて|ください|下さい|[。、]|$)|记住|記住|记下",
+    re.IGNORECASE,
+)
 _TELLS = re.compile(
     r"(?:^|[.!;:,]\s*|\band\s+)(?:i|im|i['’](?:m|ve)|my|we|we['’](?:re|ve)|our)\b|です|ます|でした|ました|我|你好",
     re.IGNORECASE,
@@ -249,6 +254,11 @@ def is_apology(reply: str) -> bool:
 def asks_for_change(question: str) -> bool:
     """Return whether a question asks to change something."""
     return bool(_CHANGE_REQUEST.search(question))
+
+
+def asks_to_remember(question: str) -> bool:
+    """Return whether a question asks for something to be remembered, which a reply in words does only until it ends."""
+    return bool(_REMEMBER_REQUEST.search(question))
 
 
 def tells_only(message: str) -> bool:

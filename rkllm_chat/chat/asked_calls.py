@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from ..calls.described_calls import (
     asks_for_change,
+    asks_to_remember,
     find_lack,
     find_named_tools,
     find_refused_tools,
@@ -107,8 +108,8 @@ def _can_ask_for(chat: Conversation, tools: Sequence[Tool]) -> bool:
 def _find_meant_tools(chat: Conversation, reply: str) -> tuple[list[Tool], bool]:
     """Return the tools of which a reply should be a call, and whether it names them, or calculates where a tool does.
 
-    Where it names none, they only read: those that take a value of the question, or the one that the question asks for
-    as its words say.
+    Where it names none, they only read, unless it leaves a change out: those that take a value of the question, or the
+    one that the question asks for as its words say.
     """
     question, shown = _find_question(chat), shown_names(chat.toolbox.tools)
     is_forced = chat.profile.forces_calls
@@ -123,7 +124,16 @@ def _find_meant_tools(chat: Conversation, reply: str) -> tuple[list[Tool], bool]
         meant = _select_reading(meant, question)
         # an address is one of the web sooner than a server's resource, which the program's own tool reads
         meant = [tool for tool in meant if tool.server] or meant
+    if not meant and _leaves_change(chat, reply):
+        meant = _find_changing_tools(chat, question)
     return (meant, bool(named)) if _can_ask_for(chat, meant) else ([], False)
+
+
+def _leaves_change(chat: Conversation, reply: str) -> bool:
+    """Return whether a reply refuses a change, or only says that it remembers something, where that was measured."""
+    question = _find_question(chat)
+    is_left = asks_to_remember(question) or (asks_for_change(question) and is_refusal(reply))
+    return is_left and chat.profile.forces_calls
 
 
 def _select_reading(tools: Sequence[Tool], question: str) -> list[Tool]:

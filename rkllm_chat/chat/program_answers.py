@@ -100,6 +100,12 @@ def has_result(chat: Conversation) -> bool:
     return any(map(_is_completed, _list_results(chat)))
 
 
+def list_said(chat: Conversation) -> list[str]:
+    """Return what the user and the tools have said in this turn."""
+    turn = chat.history[find_last_turn(chat.history) :]
+    return [message.result.text if message.result else message.text for message in turn if message.role != "assistant"]
+
+
 def choose_last_result(chat: Conversation) -> ToolResult | None:
     """Return the result of this turn that is shown where the model wrote no answer; None if there is none."""
     results = _list_results(chat)

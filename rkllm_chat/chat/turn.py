@@ -54,6 +54,7 @@ from .program_answers import (
     describe_rest,
     describe_unmade,
     has_result,
+    list_said,
 )
 from .reply_requests import ReplyRequests
 from .reply_stream import ReplyStream
@@ -61,7 +62,7 @@ from .tool_calls import ReplyCalls, TurnState
 from .value_rules import ValueRules
 
 _MIN_ECHO_LENGTH = 12
-"""Characters from which on an answer that ends the request repeats it."""
+"""Characters from which on an answer that stands in the request repeats it."""
 _Outcome = Literal["continue", "answer"] | Reason
 """How a turn continues after a round: with another one, with an answer without calls, or not."""
 
@@ -291,7 +292,7 @@ class Turn:
             with thinking_off(chat, self._requests.usages[-1].is_cut):
                 try:
                     await self._requests.send(reply, kind, partial(_emit_unless_call, self._report_changes(emit)))
-                    is_echo = _repeats_end(reply.shown_text.strip(), asked)
+                    is_echo = _repeats_request(reply.shown_text.strip(), asked, list_said(chat))
                     unfit = ReplyDiscarded(reason="echo") if is_echo else self._rules.find_unfit(reply.shown_text)
                 finally:
                     self._requests.keep(reply, "forced" if reply.has_text and not unfit else "discarded")
@@ -320,9 +321,15 @@ class Turn:
         return self._requests.usages[-1].end_reason if self._requests.usages[-1].is_cut else "steps"
 
 
-def _repeats_end(answer: str, asked: str) -> bool:
-    """Return whether an answer only repeats the end of what was asked; "yes or no" may end in the answer."""
-    return len(answer) >= _MIN_ECHO_LENGTH and asked.endswith(answer)
+def _repeats_request(answer: str, asked: str, said: Sequence[str]) -> bool:
+    """Return whether an answer only repeats the end of what was asked, or what the program asks for in it.
+
+    "yes or no" may end in the answer, and a sentence of a result or of the question may be one.
+    """
+    own = asked
+    for text in said:
+        own = own.replace(text, "")
+    return len(answer) >= _MIN_ECHO_LENGTH and (asked.endswith(answer) or answer in own)
 
 
 async def _emit_unless_call(emit: Emit, event: Event) -> None:

@@ -514,7 +514,7 @@ def test_the_next_question_may_go_on_with_the_tool_of_the_one_before() -> None:
 
 def test_a_refusal_without_a_call_is_asked_for_once_more_as_without_tools_where_that_was_measured() -> None:
     no, story = "I'm sorry, but I can't assist with that.", "Once upon a time there was a fox."
-    replies = [NOTE, "It is 98.6.", "Nice to meet you, Mira.", no, story, no]
+    replies = [NOTE, "It is 98.6.", "Nice to meet you, Mira.", no, no, story, no]
     chat, toolbox = open_office(replies, prompt_profile="qwen2.5")
     take_turn(chat, "Read the note wifi.")
     take_turn(chat, "I am called Mira.")
@@ -795,6 +795,29 @@ def test_a_forced_call_may_have_the_values_of_the_turn_before_that_the_question_
     for line in ("What does the note raincoats say?", question):
         take_turn(chat, line)
     assert [name for name, _ in toolbox.called] == ["read_note", *["find_contact"] * is_made]
+
+
+@pytest.mark.parametrize(
+    ("question", "reply", "is_made"),
+    [
+        ("Remember that my cat Miso lives in Graz.", "I apologize, but I cannot assist with that.", True),
+        ("请记住：我的猫叫Miso，住在Graz。", "记住了，你的猫叫Miso。", True),
+        ("Add my cat Miso, who lives in Graz.", "I cannot do that.", True),
+        ("Write a poem about my cat Miso in Graz.", "Miso sleeps.", False),
+    ],
+)
+def test_a_change_that_a_reply_in_words_leaves_out_is_made(question: str, reply: str, is_made: bool) -> None:
+    miso = {"name": "Miso", "entityType": "cat", "observations": ["Graz"]}
+    call = call_text("create_entities", entities=[miso])
+    chat, toolbox = open_office([reply, call, "Miso: 98.6.", "-"], prompt_profile="qwen2.5")
+    take_turn(chat, question)
+    assert [name for name, _ in toolbox.called] == ["create_entities"] * is_made
+
+
+def test_an_answer_that_is_the_sentence_it_was_asked_with_is_none() -> None:
+    asked = "この結果をもとに、質問に一文で答えてください。"
+    chat, _ = open_office([NOTE, NOTE, asked, "98.6", "-"], prompt_profile="qwen2.5")
+    assert "98.6" in read(take_turn(chat, "wifiというメモを読んで。")).text
 
 
 def test_a_call_that_was_refused_before_is_not_taken_for_an_old_one() -> None:
