@@ -83,7 +83,7 @@ _TELLS = re.compile(
 )
 """What somebody says who tells of themselves."""
 _ASKS = re.compile(
-    r"[?？]|\b(?:what|when|where|which|who|whose|why|how|need|want|wish|wonder|would|could|can|please|help|tell|show|look"
+    r"[?？]|\b(?:what(?:['’]?s)?|when|where|which|who|whose|why|how|need|want|wish|wonder|would|could|can|please|help|tell|show|look"
     r"|find|check|read|list|get|let|know)\b"
     r"|か(?:[。\s]|$)|ください|下さい|教えて|たい|ほしい|欲しい|お願い|何|いつ|どこ|誰|いくら|いくつ|どの|どう"
     r"|吗|呢|什么|几|多少|哪|谁|怎|请|帮|想|要|告诉|查",
@@ -228,7 +228,7 @@ def works_out(reply: str) -> bool:
 def repeats_question(reply: str, question: str) -> bool:
     """Return whether a reply ends in the question again, whatever it says before; a greeting may be one."""
     said, asked = ("".join(re.findall(r"[^\W_]", text)).casefold() for text in (reply, question))
-    return bool(_ASKS.search(question)) and len(asked) >= _MIN_QUESTION_LENGTH and said.endswith(asked)
+    return asks(question) and len(asked) >= _MIN_QUESTION_LENGTH and said.endswith(asked)
 
 
 def mentions_tool(reply: str, shown: Mapping[str, Tool]) -> bool:
@@ -261,9 +261,14 @@ def asks_to_remember(question: str) -> bool:
     return bool(_REMEMBER_REQUEST.search(question))
 
 
+def asks(message: str) -> bool:
+    """Return whether a message, or a part of one, asks for something."""
+    return bool(_ASKS.search(message))
+
+
 def tells_only(message: str) -> bool:
     """Return whether a message tells of its author and asks for nothing, such as "My name is Ben"."""
-    return bool(_TELLS.search(message)) and not (_ASKS.search(message) or asks_for_change(message))
+    return bool(_TELLS.search(message)) and not (asks(message) or asks_for_change(message))
 
 
 def claims_change(reply: str, question: str) -> bool:

@@ -37,7 +37,7 @@ _MIN_COMPOSED_WORDS = 12
 MIN_SUPPORTED = 1 / 2
 """Least share of the words of a value that must stand somewhere: "Lunch with Tom" for "lunch, Tom"."""
 _MAX_FAILED = 2
-"""How many calls about something may fail: behind the first one another tool is tried."""
+"""How many calls about a file may fail: behind the first one another tool is tried."""
 _MIN_WORD_LENGTH = 4
 """Length from which on a word in ASCII tells something about a value, and may differ in its ending."""
 WORD = re.compile(r"[^\W_]+")
@@ -223,7 +223,7 @@ class Evidence:
         refused = (str(value) for result in self.refused for value in walk_leaves(result.arguments))
         told = Source("\n".join([*calls, *refused]))
         names = [name for name in list_names(self.question.original) if not told.has(name)]
-        return [name for name in names if self.count_failed(name) < _MAX_FAILED]
+        return [name for name in names if self.count_failed(name) < (_MAX_FAILED if _FILE.fullmatch(name) else 1)]
 
     def count_failed(self, name: str) -> int:
         """Return how many calls of the turn that failed were about something."""

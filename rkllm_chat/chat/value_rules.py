@@ -19,6 +19,7 @@ from typing import Any
 
 from ..calls.described_calls import (
     admits_failure,
+    asks,
     asks_for_change,
     claims_change,
     find_refused_tools,
@@ -120,6 +121,8 @@ _REPEATING = re.compile(
     r"|もう|また|再|続|今|次|还|又|继续|现在|接着"
 )
 """Words of a question that asks for what was asked before."""
+_JOINED = ("と", "や", "和", "及")
+"""How the first of two things ends that a Japanese or Chinese question joins."""
 _COURTESIES = "bye cool good great hello hi nice ok okay perfect thank thanks"
 _FIRST_PERSON = frozenset(("i", "my", "mine", "myself"))
 
@@ -299,16 +302,13 @@ class ValueRules:
             reading = {term for tool in tools if not may_write(tool) for term in extract_terms(_describe(tool))}
             return "" if reading.isdisjoint(extract_question_terms(question)) else question
         clauses = split_clauses(question)
-        if len(clauses) == 1 and any(result.status == "completed" for result in evidence.results):
+        asking = [*filter(asks, clauses)]  # "... and buy them for 41.30" asks for nothing
+        is_joined = len(asking) > 1 or any(clause.endswith(_JOINED) for clause in clauses)
+        if not is_joined and any(result.status == "completed" for result in evidence.results):
             return ""
         called = {(result.server, result.tool) for result in evidence.ran_or_refused}
         index, counts = ToolIndex(tools), self._chat.tool_usage.counts
-        for clause in clauses:
-            numbers = NUMBER.findall(clause)
-            if numbers and all(
-                map(evidence.used.has, numbers)
-            ):  # "... and buy them for 41.30": that was calculated with
-                continue
+        for clause in asking:
             meant = find_sure_tools(index, clause, counts)
             if any(not may_write(tool) and (tool.server, tool.name) not in called for tool in meant):
                 return clause

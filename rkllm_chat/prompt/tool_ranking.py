@@ -81,7 +81,7 @@ _JOINT = re.compile(
 )
 """Separators between the requests of a question."""
 _BETWEEN_REQUESTS = " ,、，"
-_COMMA = re.compile("[,、，]")
+_CJK_COMMA = re.compile("[、，]")
 CAMEL_CASE = re.compile(r"(?<=[a-z\d])(?=[A-Z])")
 """Where a word begins in a name such as `getWeather`."""
 STOP_WORDS = """
@@ -208,8 +208,8 @@ def split_requests(question: str) -> list[str]:
 
 
 def split_clauses(question: str) -> list[str]:
-    """Return the requests of a question, each divided at its commas: "... の金額と、... の容量を教えて"."""
-    clauses = (clause.strip() for request in _JOINT.split(question) for clause in _COMMA.split(request))
+    """Return the requests of a question, in Japanese and Chinese also divided at commas: "... 金額と、... 容量を"."""
+    clauses = (clause.strip() for request in _JOINT.split(question) for clause in _CJK_COMMA.split(request))
     return [*filter(None, clauses)]
 
 
