@@ -76,13 +76,15 @@ def list_asked_calls(
         meant = _find_changing_tools(chat, question) if is_change else _find_tools_instead(chat, question, rejected)
     if meant:
         yield AskedCall(meant, by_question=not is_named, names=list_names(question) if rejected else ())
-    if (sure := _find_sure_reading_tools(chat, request)) and sure != meant:
-        yield AskedCall(sure, by_question=True)
-    if request and not (meant or sure) and _may_ask_alone(chat):
-        yield AskedCall(request=request, by_question=True)
-    if left_over := rules.find_left_over():
+    if (
+        left_over := rules.find_left_over()
+    ):  # a call with one of these is looked for first: it has a value of the question
         for tools in _list_tools_for_rest(chat):
             yield AskedCall(tools, names=left_over)
+    if (sure := _find_sure_reading_tools(chat, request)) and sure != meant:
+        yield AskedCall(sure, by_question=True)
+    if request and not meant and (not sure or has_called(chat)) and _may_ask_alone(chat):
+        yield AskedCall(request=request, by_question=True)
 
 
 def _find_question(chat: Conversation) -> str:

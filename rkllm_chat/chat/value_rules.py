@@ -46,6 +46,7 @@ from ..prompt.tool_ranking import (
     find_sure_tools,
     rank_tools,
     split_clauses,
+    split_requests,
 )
 from .conversation import Conversation
 from .evidence import (
@@ -95,6 +96,7 @@ _PLACEHOLDER = re.compile(
     re.IGNORECASE,
 )
 """What models write into an argument that is not given."""
+_SQL_WORD = re.compile(r"\b[A-Z]+\b")
 _PATH_NAME = re.compile(r"(?:path|folder|directory|dir|repo|repository)$", re.IGNORECASE)
 """Name of an argument that takes a path."""
 _STAND_INS = """
@@ -291,16 +293,16 @@ class ValueRules:
     def find_open_request(self) -> str:
         """Return what of the question is open, where a tool may read it; "" for nothing.
 
-        Behind calls it is a part that clearly means a tool that only reads and has not been called, or all of it where
-        they have failed; before them it is all of the question. Where that was measured: it is forced, or asked alone.
+        Behind calls it is a part that clearly means a tool that only reads and has not been called, else a request of
+        which no call has a value; before them it is all of the question. Where that was measured: it is forced or asked
+        alone.
         """
         evidence = self._evidence
         if not (self._are_on and self._chat.profile.forces_calls) or self._chat.answers_json:
             return ""
         question, tools = evidence.question.original, [tool for tool in self._chat.toolbox.tools if tool.server]
         if not evidence.ran_or_refused:
-            reading = {term for tool in tools if not may_write(tool) for term in extract_terms(_describe(tool))}
-            return "" if reading.isdisjoint(extract_question_terms(question)) else question
+            return question if self._may_be_read(question) else ""
         clauses = split_clauses(question)
         asking = [*filter(asks, clauses)]  # "... and buy them for 41.30" asks for nothing
         is_joined = len(asking) > 1 or any(clause.endswith(_JOINED) for clause in clauses)
@@ -312,7 +314,14 @@ class ValueRules:
             meant = find_sure_tools(index, clause, counts)
             if any(not may_write(tool) and (tool.server, tool.name) not in called for tool in meant):
                 return clause
-        return ""
+        requests = filter(self._may_be_read, split_requests(question))
+        return next((request for request in requests if not _is_looked_up(request, evidence, tools)), "")
+
+    def _may_be_read(self, request: str) -> bool:
+        """Return whether a request has a word of a tool that only reads."""
+        tools = [tool for tool in self._chat.toolbox.tools if tool.server and not may_write(tool)]
+        reading = {term for tool in tools for term in extract_terms(_describe(tool))}
+        return not reading.isdisjoint(extract_question_terms(request))
 
     @property
     def _are_on(self) -> bool:
@@ -518,6 +527,18 @@ def _answers_the_rest(reply: str, evidence: Evidence, about: Sequence[str]) -> b
     return bool(shared and new) and tell(shared, rest) and tell(new, said) and not is_refusal(reply)
 
 
+def _is_looked_up(request: str, evidence: Evidence, tools: Sequence[Tool]) -> bool:
+    """Return whether a call of the turn has a value of a request, or no value and is of a tool that it speaks of."""
+    asked, terms = Source(request), {*extract_question_terms(request)}
+    about = {(tool.server, tool.name): {*extract_terms(_describe(tool))} for tool in tools}
+    return any(
+        any(map(asked.has_part, walk_leaves(result.arguments)))
+        if result.arguments
+        else not terms.isdisjoint(about.get((result.server, result.tool), ()))
+        for result in evidence.ran_or_refused
+    )
+
+
 def _look_up(arguments: Mapping[str, Any], names: Sequence[str]) -> bool:
     """Return whether a call uses one of these names."""
     written = Source("\n".join(str(value) for value in walk_leaves(arguments)))
@@ -627,8 +648,8 @@ def _is_spoken_of(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence) 
     """Return whether a question is about what a tool is for: it shares a word, a synonym, a number or a file with it.
 
     So it is if the turn before called the tool, if an earlier call of its server was about something that the question
-    names, or if the question is in a language that has no synonyms here. "Who wrote Hamlet?" called `get_npu`, "Hi, I'm
-    Mira and I live in Lyon" `get_time`.
+    names, if it is a query about that, or if the question is in a language that has no synonyms here. "Who wrote
+    Hamlet?" called `get_npu`, "Hi, I'm Mira and I live in Lyon" `get_time`.
     """
     question = evidence.question
     if (tool.server, tool.name) in evidence.called_before or not _is_understood(question):
@@ -636,9 +657,11 @@ def _is_spoken_of(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence) 
     used = {value for result in evidence.earlier_calls if result.server == tool.server for value in _list_words(result)}
     if not used.isdisjoint(question.words):
         return True
+    values = [str(value) for value in walk_leaves(arguments)]
+    if takes_query(tool) and any(question.has_part(_SQL_WORD.sub(" ", value)) for value in values):
+        return True  # what a database is about, its tables say, and not the tool
     if not set(extract_terms(_describe(tool))).isdisjoint(extract_question_terms(question.original)):
         return True
-    values = [str(value) for value in walk_leaves(arguments)]
     places = [value for value in values if " " not in value and not value.isalpha()]  # files, addresses
     return any(map(question.has, [*places, *NUMBER.findall(" ".join(values))]))
 

@@ -820,6 +820,14 @@ def test_an_answer_that_is_the_sentence_it_was_asked_with_is_none() -> None:
     assert "98.6" in read(take_turn(chat, "wifiというメモを読んで。")).text
 
 
+@pytest.mark.parametrize(("question", "is_made"), [("Ken Mori の本の値段は？", True), ("Where do I live?", False)])
+def test_a_query_about_what_the_question_names_is_spoken_of(question: str, is_made: bool) -> None:
+    query = call_text("read_query", query="SELECT price FROM books WHERE author = 'Ken Mori'")
+    chat, toolbox = open_office([query, "98.6", "-", "-"], prompt_profile="qwen2.5")
+    take_turn(chat, question)
+    assert [name for name, _ in toolbox.called] == ["read_query"] * is_made
+
+
 def test_a_call_that_was_refused_before_is_not_taken_for_an_old_one() -> None:
     chat, toolbox = open_office(
         [call_text("get_memory")] * 2 + ["98.6", "-"], Asked("no"), policy=Policy(), prompt_profile="qwen2.5"
