@@ -198,10 +198,13 @@ def _list_tools_for_rest(chat: Conversation) -> list[list[Tool]]:
     """Return the tools that may look up what a question names and nobody has looked up, in the order to try them.
 
     All where a grammar holds the call, then likely ones that the turn has not called, since a model repeats its last
-    call; an engine that can only be asked is asked for a likely one.
+    call; an engine that can only be asked is asked for a likely one. A look-up changes nothing: forced to call any
+    tool, a model made an appointment at a date that had the number left over.
     """
-    turn, tools = chat.history[find_last_turn(chat.history) :], chat.toolbox.tools
-    likely = rank_tools(ToolIndex(tools), turn[0].text, chat.tool_usage.counts)
+    question, tools = _find_question(chat), chat.toolbox.tools
+    if not asks_for_change(question):
+        tools = [tool for tool in tools if not may_write(tool)]
+    likely = rank_tools(ToolIndex(tools), question, chat.tool_usage.counts)
     if not can_force_calls(chat):
         return [likely[:_MAX_LIKELY]] if request_call(chat, likely[:_MAX_LIKELY]) else []
     others = [tool for tool in likely if (tool.server, tool.name) not in _list_called(chat)][:_MAX_LIKELY]

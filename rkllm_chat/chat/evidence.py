@@ -222,7 +222,16 @@ class Evidence:
         calls = [_write_call(result) for result in self.results if result.status == "completed"]
         refused = (str(value) for result in self.refused for value in walk_leaves(result.arguments))
         told = Source("\n".join([*calls, *refused]))
-        names = [name for name in list_names(self.question.original) if not told.has(name)]
+        shares = {  # "10 %" may be calculated as 1.1
+            text: [share / 100, round(1 + share / 100, 9), round(1 - share / 100, 9)]
+            for text in find_percentages(self.question.text)
+            for share in [float(text)]
+        }
+        names = [
+            name
+            for name in list_names(self.question.original)
+            if not told.has(name) and not any(map(told.has, shares.get(name, ())))
+        ]
         return [name for name in names if self.count_failed(name) < (_MAX_FAILED if _FILE.fullmatch(name) else 1)]
 
     def count_failed(self, name: str) -> int:

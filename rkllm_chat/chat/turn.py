@@ -238,8 +238,11 @@ class Turn:
         return CallFound(accepted.call, write_call(chat, name, accepted.call.arguments))
 
     async def _replace(self, reply: ReplyStream | None, announced: CallFound, emit: Emit) -> None:
-        """Put a call into the history in the place of a reply; its text, if it is not discarded yet, is no answer."""
-        if reply and reply.has_text:
+        """Put a call into the history in the place of a reply; its text, if it is not discarded yet, is no answer.
+
+        Behind a result it may be the answer to a part of the question.
+        """
+        if reply and reply.has_text and not has_called(self._chat):
             await emit(ReplyDiscarded(reason="announced"))
         self._chat.history.append(Message("assistant", announced.raw))
         await emit(announced)

@@ -828,6 +828,24 @@ def test_a_query_about_what_the_question_names_is_spoken_of(question: str, is_ma
     assert [name for name, _ in toolbox.called] == ["read_query"] * is_made
 
 
+def test_the_first_half_of_an_answer_stays_where_a_call_follows_for_the_second() -> None:
+    described = '```json\n{"name": "find_contact", "arguments": {"name": "Tom"}}\n```'
+    half, tom = f"It has 98.6. For the other:\n{described}\nThis finds him.", call_text("find_contact", name="Tom")
+    chat, _ = open_office([NOTE, half, tom, "Tom has 98.6.", "-"], Asked("once"), prompt_profile="qwen2.5")
+    events = take_turn(chat, "What does the note wifi say, and who of the contacts is Tom?")
+    assert not [event for event in events if event == ReplyDiscarded(reason="announced")]
+
+
+def test_a_forced_look_up_changes_nothing_and_a_percentage_may_be_a_factor() -> None:
+    price = call_text("calculate", expression="48000 * 1.1")
+    chat, toolbox = open_office([price, "It is 98.6.", "-"], prompt_profile="qwen2.5")
+    assert read(take_turn(chat, "What is 48000 with 10% tax?")).text == "It is 98.6."
+    note = call_text("add_event", title="Mia", date="2026-12-01", time="09:30")
+    chat, toolbox = open_office([NOTE, "It has 98.6.", note, note, "98.6.", "-"], prompt_profile="qwen2.5")
+    take_turn(chat, "What does the note wifi say about Mia?")
+    assert [name for name, _ in toolbox.called] == ["read_note"]
+
+
 def test_a_call_that_was_refused_before_is_not_taken_for_an_old_one() -> None:
     chat, toolbox = open_office(
         [call_text("get_memory")] * 2 + ["98.6", "-"], Asked("no"), policy=Policy(), prompt_profile="qwen2.5"
@@ -917,8 +935,8 @@ def test_what_the_question_names_and_nobody_looked_up_is_looked_up() -> None:
     for again in (first, "The wifi has 98.6."):
         chat, toolbox = open_office([first, again, second, "Both have 98.6."])
         assert read(take_turn(chat, question)).text == "Both have 98.6." and len(toolbox.called) == 2
-        asked = backend_of(chat).prompts[2][-1].text
-        assert asked.endswith(" now.") and "read_note" in asked and asked.count(" or ") == 2  # three of nine tools
+        # of fourteen tools the likely one that only reads
+        assert backend_of(chat).prompts[2][-1].text.endswith("\nCall box__read_note now.")
     chat, toolbox = open_office([first, first, other, "It has 98.6."])
     not_found = "[No tool was called for Lima: the answer is not based on a look-up of it.]"
     assert read(take_turn(chat, question)).text == f"It has 98.6.\n\n{not_found}" and len(toolbox.called) == 1
