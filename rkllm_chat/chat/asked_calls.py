@@ -76,9 +76,8 @@ def list_asked_calls(
         meant = _find_changing_tools(chat, question) if is_change else _find_tools_instead(chat, question, rejected)
     if meant:
         yield AskedCall(meant, by_question=not is_named, names=list_names(question) if rejected else ())
-    if (
-        left_over := rules.find_left_over()
-    ):  # a call with one of these is looked for first: it has a value of the question
+    # before what the words mean: a call with one of these has a value of the question
+    if left_over := rules.find_left_over():
         for tools in _list_tools_for_rest(chat):
             yield AskedCall(tools, names=left_over)
     if (sure := _find_sure_reading_tools(chat, request)) and sure != meant:
