@@ -63,8 +63,15 @@ def list_asked_calls(
         rejected: The names of the tools in its calls, which were void; empty if its text was discarded, None if it
             stands.
     """
-    if chat.profile.forces_calls and tells_only(_find_question(chat)):
-        return
+    if corrected := find_corrected_call(chat):
+        yield corrected
+    if not (chat.profile.forces_calls and tells_only(_find_question(chat))):
+        yield from _list_calls_for_question(chat, rules, reply, rejected)
+
+
+def _list_calls_for_question(
+    chat: Conversation, rules: ValueRules, reply: str, rejected: Collection[str] | None
+) -> Iterator[AskedCall]:
     question, request, is_first = _find_question(chat), rules.find_open_request(), not has_called(chat)
     meant, is_named = list[Tool](), False
     if rules.is_change_open(reply) and (changing := _find_changing_tools(chat, question)):
@@ -84,6 +91,22 @@ def list_asked_calls(
         yield AskedCall(sure, by_question=True)
     if request and not meant and (not sure or has_called(chat)) and _may_ask_alone(chat):
         yield AskedCall(request=request, by_question=True)
+
+
+def find_corrected_call(chat: Conversation) -> AskedCall | None:
+    """Return the call that a user asks for who refuses one with a reason: "use list_directory", "not 5, 7".
+
+    It is of the tool that the reason names, or the refused call with a number or a file of the reason.
+    Left to itself, a model repeats the reason in words.
+    """
+    refused, shown = chat.history[-1].result, shown_names(chat.toolbox.tools)
+    if not (refused and refused.decline_reason == "because" and chat.profile.forces_calls):
+        return None
+    if tools := find_named_tools(refused.text, shown):
+        return AskedCall(tools) if _can_ask_for(chat, tools) else None
+    tools = [tool for tool in shown.values() if (tool.server, tool.name) == (refused.server, refused.tool)]
+    names = [name for name in list_names(refused.text) if not name.isalpha()]
+    return AskedCall(tools, names=names) if names and _can_ask_for(chat, tools) else None
 
 
 def _find_question(chat: Conversation) -> str:

@@ -32,7 +32,7 @@ from ..core.events import (
 from ..core.messages import EMPTY_REPLY, Message, ReplyKind, ToolResult
 from ..prompt.budget import MAX_TOKEN_LENGTH
 from ..storage.session_records import End, TurnFinished
-from .asked_calls import has_called, list_asked_calls
+from .asked_calls import find_corrected_call, has_called, list_asked_calls
 from .context import (
     add_tool_signatures,
     build_prompt,
@@ -248,8 +248,11 @@ class Turn:
         await emit(announced)
 
     def _has_more(self) -> bool:
-        """Return whether the question has more to look up behind a result, whatever the last reply was."""
-        return has_called(self._chat) and bool(self._rules.find_left_over() or self._rules.find_open_request())
+        """Return whether more is to be called behind a result or a refusal with a reason, whatever the reply was."""
+        if not has_called(self._chat):
+            return False
+        is_corrected = find_corrected_call(self._chat) is not None
+        return is_corrected or bool(self._rules.find_left_over() or self._rules.find_open_request())
 
     async def _refuses(self, reply: ReplyStream, emit: Emit) -> bool:
         """Return whether a reply refuses in words what the model may do well without the tools, and say so."""

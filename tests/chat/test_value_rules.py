@@ -1234,6 +1234,30 @@ def test_a_call_that_was_refused_without_a_reason_is_explained_by_the_program(an
     assert "The user did not allow this call" in str(backend_of(chat).prompts[-1])
 
 
+@pytest.mark.parametrize(
+    ("reason", "call"),
+    [
+        ("use find_contact", call_text("find_contact", name="wifi")),
+        ("the note is called lan.txt", call_text("read_note", title="lan.txt")),
+        ("it is Sunday", None),
+    ],
+)
+def test_a_call_that_a_reason_asks_for_is_made(reason: str, call: str | None) -> None:
+    asked = Asked(Decline(reason))
+    words = f"You said: {reason}."
+    chat, toolbox = open_office(
+        [NOTE, words, call or "-", "98.6", "-"], asked, policy=Policy(), prompt_profile="qwen2.5"
+    )
+    original = asked.__call__
+
+    async def approve(tool: Tool, arguments: Mapping[str, Any], position: CallPosition) -> Consent | Decline:
+        return await original(tool, arguments, position) if not asked.tools else "once"
+
+    chat.approve = approve
+    text = read(take_turn(chat, "What does the note wifi say?")).text
+    assert (len(toolbox.called), text) == ((1, "98.6") if call else (0, words))
+
+
 def test_what_lacks_a_permission_is_said_before_the_answer_from_other_results() -> None:
     delete = call_text("delete_note", title="wifi")
     chat, toolbox = open_office([NOTE, delete, "It has 98.6."], policy=Policy(allow=("read_note",)))
