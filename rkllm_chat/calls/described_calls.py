@@ -113,8 +113,8 @@ _WORKED_OUT = re.compile(r"\d(?:\s?[^\W\d_]{1,12})?(?:\s*(?:[*×÷]|\\times|\\di
 """Two numbers, with their units, and what is done with them: "21.1 km × 5.8", "129.00 EUR * 0.10"."""
 _CODE_ANSWER = re.compile(r"```|\A\s*(?:SELECT|INSERT|UPDATE|DELETE|curl|cat)\b")
 """Code in place of what it would give."""
-_FOLDER_WORDS = frozenset(("directory", "directories", "dir", "folder", "folders", "list", "tree"))
-"""Words of the name of a tool that takes folders."""
+_FOLDER_WORDS = frozenset(("directory", "directories", "dir", "disk", "folder", "folders", "list", "tree"))
+"""Words of the name of a tool that takes folders; the free space is of a folder, too."""
 _FILE_NAME = re.compile(r"(?:.*[\\/])?[^\\/]*\w\.[A-Za-z][A-Za-z0-9]{0,4}")
 _FORMS_OF_PLACES: Mapping[str, re.Pattern[str]] = {
     r"ur[il]s?|address|link|website": re.compile(r"https?://\S+"),

@@ -752,12 +752,12 @@ def test_a_word_of_the_question_in_another_ending_tells_nothing_of_a_result() ->
 
 
 def test_a_file_is_read_and_not_given_to_a_tool_for_folders() -> None:
-    folder = call_text("list_folder", path="docs/a.txt")
-    for first in (folder, "It has three rows, as far as I know."):
+    folder, disk = (call_text(name, path="docs/a.txt") for name in ("list_folder", "get_disk"))
+    for first in (folder, disk, "It has three rows, as far as I know."):
         chat, toolbox = open_office(
             [first, call_text("get_text", path="docs/a.txt"), "98.6.", "-"], prompt_profile="qwen2.5"
         )
-        toolbox.TOOLS = {**Office.TOOLS, "get_text": (True, "path", "")}
+        toolbox.TOOLS = {**Office.TOOLS, "get_text": (True, "path", ""), "get_disk": (True, "path", "")}
         toolbox.functions = {**toolbox.functions, "get_text": answer_with("98.6")}
         take_turn(chat, "docs/a.txtは何行ありますか。" if first == folder else "How many rows does docs/a.txt have?")
         assert toolbox.called == [("get_text", {"path": "docs/a.txt"})]
