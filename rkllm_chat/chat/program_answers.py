@@ -77,7 +77,7 @@ def describe_rest(chat: Conversation, results: Sequence[ToolResult], names: Sequ
     lines = [_describe_call(chat, result) for result in results[:_MAX_CALLS]]
     if names:
         is_change = asks_for_change(chat.history[find_last_turn(chat.history)].text)
-        unread = _load_words(chat)("chat.not_looked_up", names=", ".join(names), count=len(names))
+        unread = _load_words(chat)("chat.not_looked_up", names=", ".join(names))
         lines.append(f"[{describe_unmade(chat) if is_change else unread}]")
     return " ".join(lines)
 

@@ -913,7 +913,7 @@ def test_the_keys_of_a_result_in_json_tell_nothing_of_it() -> None:
 def test_a_half_that_could_not_be_looked_up_is_said_to_be_none() -> None:
     chat, _ = open_office([NOTE, "It has 98.6.", call_text("read_note", title="x"), "It has 98.6."])
     text = read(take_turn(chat, "What does the note wifi say, and who is Turin?")).text
-    assert text == "It has 98.6.\n\n[No tool was called for Turin: the answer is not based on a look-up of it.]"
+    assert text == "It has 98.6.\n\n[No tool was called for Turin: the answer is not based on a look-up of that.]"
     chat, _ = open_office([NOTE, "It has 98.6.", NOTE, "It has 98.6 in it."])
     text = read(take_turn(chat, "Read the note wifi and write it into first.txt.")).text
     assert text == "It has 98.6.\n\n[Nothing was changed: the model called no tool that does it.]"
@@ -938,7 +938,7 @@ def test_what_the_question_names_and_nobody_looked_up_is_looked_up() -> None:
         # of fourteen tools the likely one that only reads
         assert backend_of(chat).prompts[2][-1].text.endswith("\nCall box__read_note now.")
     chat, toolbox = open_office([first, first, other, "It has 98.6."])
-    not_found = "[No tool was called for Lima: the answer is not based on a look-up of it.]"
+    not_found = "[No tool was called for Lima: the answer is not based on a look-up of that.]"
     assert read(take_turn(chat, question)).text == f"It has 98.6.\n\n{not_found}" and len(toolbox.called) == 1
     # an engine without a grammar may answer in words once more, which nobody reads to the end
     chat, _ = open_office([first, "The wifi has 98.6.", "I do not know of it. " * 100])
