@@ -489,7 +489,7 @@ def _read_content(text: str) -> str:
     """Return the values of a result in JSON, and of another one its text: "entities" says nothing of who they are."""
     try:
         return "\n".join(map(str, walk_leaves(json.loads(text))))
-    except ValueError:
+    except (ValueError, RecursionError):  # a server may nest as deep as it likes
         return text
 
 

@@ -820,6 +820,13 @@ def test_an_answer_that_is_the_sentence_it_was_asked_with_is_none() -> None:
     assert "98.6" in read(take_turn(chat, "wifiというメモを読んで。")).text
 
 
+@pytest.mark.parametrize("deep", ["[" * 100_000, "[" * 3000 + "98.6" + "]" * 3000])
+def test_a_result_that_is_nested_too_deep_to_read_is_a_text(deep: str) -> None:
+    chat, toolbox = open_office([call_text("find_contact", name="Greta"), "She has 98.6.", "-"])
+    toolbox.functions = {**toolbox.functions, "find_contact": answer_with(deep)}
+    assert read(take_turn(chat, "Who is the contact Greta?")).end.reason == "answered"
+
+
 @pytest.mark.parametrize(("question", "is_made"), [("Ken Mori の本の値段は？", True), ("Where do I live?", False)])
 def test_a_query_about_what_the_question_names_is_spoken_of(question: str, is_made: bool) -> None:
     query = call_text("read_query", query="SELECT price FROM books WHERE author = 'Ken Mori'")
