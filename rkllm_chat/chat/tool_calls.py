@@ -156,8 +156,8 @@ class ReplyCalls:
         is_stopped: The user ended the turn when asked about a call.
         was_declined: The user has not accepted a call that the reply does not make: no other one is offered.
         missing: Required arguments whose values stand nowhere, and which the user is asked for in the answer.
-        was_denied: A call needs a permission that nobody was there to give, or the user refused it without a reason;
-            the model, which would make a reason up, is not left to explain it.
+        was_denied: A call needs a permission and no user can be asked, or the user refused it without a reason. The
+            program says so, since a model makes a reason up.
     """
 
     def __init__(self, chat: Conversation, state: TurnState, starts_early: bool) -> None:

@@ -171,7 +171,7 @@ class Turn:
                     announced = await self._call_announced(reply, calls, rejected, emit)
                 if not (calls.found or kind) and (calls.missing or await self._refuses(reply, emit)):
                     kind = "discarded"
-            finally:  # kept only now: until the user has answered, nobody knows whether a call replaces it
+            finally:  # kept only now: a call replaces it only if the user accepts that call
                 self._requests.keep(reply, "discarded" if announced else kind)
             if announced:
                 await self._replace(reply if not kind else None, announced, emit)
