@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import mimetypes
 import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -66,8 +67,8 @@ _CJK_CHANGES = (
     "|复制|取消"
 )
 _CHANGE_REQUEST = re.compile(
-    r"(?:^|[.,;:!?\n]\s*|\b(?:please|and|then|also|to|you|me)\s+)(?:add(?!\s*\d)|append|book|cancel|change|copy|create|delete|edit"
-    r"|insert|make|move|note|put|record|register|remember|remove|rename|save|schedule|send|set|store|update|write)\b"
+    r"(?:^|[.,;:!?\n]\s*|\b(?:please|and|then|also|to|you|me)\s+)(?:add(?!\s*\d)|append|book|cancel|change|copy|correct|create"
+    r"|delete|edit|fix|insert|make|move|note|order|put|record|register|remember|remove|rename|save|schedule|send|set|store|update|write)\b"
     rf"|(?:{_CJK_CHANGES})(?!了|し(?:まし)?た|され)|(?:書い|書き込ん|作っ|消し|送っ|変え|覚え|入れ)て(?!あ|い[るま])|记住|记下|写到|写进|加到",
     re.IGNORECASE,
 )
@@ -90,6 +91,10 @@ _ASKS = re.compile(
     re.IGNORECASE,
 )
 """What a message has that asks for something."""
+_QUESTION = re.compile(
+    r"[?？]|(?:^|[.!;,]\s*|\band\s+)(?:what|when|where|which|who|whose|why|how)\b|か。?\s*$|[吗呢][。]?\s*$",
+    re.IGNORECASE,
+)
 _CHANGE_CLAIM = re.compile(
     r"\b(?:I(?:['’]ve| have)?|(?:has|have) been|was|were|is now|are now|successfully)\b.{0,60}?\b(?:added|appended"
     r"|booked|cancell?ed|changed|copied|created|deleted|edited|inserted|moved|recorded|registered|removed|renamed|saved"
@@ -115,14 +120,26 @@ _CODE_ANSWER = re.compile(r"```|\A\s*(?:SELECT|INSERT|UPDATE|DELETE|curl|cat)\b"
 """Code in place of what it would give."""
 _FOLDER_WORDS = frozenset(("directory", "directories", "dir", "disk", "folder", "folders", "list", "tree"))
 """Words of the name of a tool that takes folders; the free space is of a folder, too."""
+_MEDIA_WORDS = frozenset(("audio", "image", "images", "media", "photo", "picture", "pictures", "video"))
+"""Words of the name of a tool that takes files of media."""
 _FILE_NAME = re.compile(r"(?:.*[\\/])?[^\\/]*\w\.[A-Za-z][A-Za-z0-9]{0,4}")
+_FILE_PARAMETERS = r"(?!repo|dir|folder)(?:(?:file|path|document|source|destination)\w*|\w*(?:file|path)s?(?:_?name)?)"
+"""Names of parameters that take a file, as a regular expression."""
+_MAX_PLACE_LENGTH = 400
+_TEXT_PARAMETERS = (
+    r"q|query|sql|statement|command|code|expression|keywords?|search\w*|\w*text|pattern|content\w*|message|body|title"
+)
+"""Names of parameters that take any text."""
 _FORMS_OF_PLACES: Mapping[str, re.Pattern[str]] = {
-    r"ur[il]s?|address|link|website": re.compile(r"https?://\S+"),
-    r"(?:file|path|document|source|destination)\w*|\w*(?:file|path)s?(?:_?name)?": re.compile(
+    r"ur[il]s?|address|link|website": re.compile(r"https?://[^\s、。，）」』]*[\w/]"),
+    _FILE_PARAMETERS: re.compile(
         r"(?a:(?<![\w@/.])(?:[\w~./-]*[\w-]\.[A-Za-z][A-Za-z0-9]{0,4}\b(?!\.\w)|[~.]?/[\w./-]*\w))"
     ),
 }
-_FORMS = {**_FORMS_OF_PLACES, r"\w*(?:date|day)": re.compile(r"\b\d{4}-\d{2}-\d{2}\b")}
+_FORMS = {
+    **_FORMS_OF_PLACES,
+    r"\w*(?:date|day|timestamp)|since|until|start|end|from|to": re.compile(r"\b\d{4}-\d{2}-\d{2}\b"),
+}
 """Names of parameters -> the form of the values that they take."""
 
 
@@ -231,11 +248,6 @@ def repeats_question(reply: str, question: str) -> bool:
     return asks(question) and len(asked) >= _MIN_QUESTION_LENGTH and said.endswith(asked)
 
 
-def mentions_tool(reply: str, shown: Mapping[str, Tool]) -> bool:
-    """Return whether a reply names any of the offered tools."""
-    return any(_names(reply, name) for name in shown)
-
-
 def is_refusal(reply: str) -> bool:
     """Return whether a reply says that the model cannot, or shows code in place of what it would give."""
     return bool(_REFUSAL.search(reply) or _CODE_ANSWER.search(reply))
@@ -264,6 +276,11 @@ def asks_to_remember(question: str) -> bool:
 def asks(message: str) -> bool:
     """Return whether a message, or a part of one, asks for something."""
     return bool(_ASKS.search(message))
+
+
+def is_question(message: str) -> bool:
+    """Return whether a message is a question, and no request in other words."""
+    return bool(_QUESTION.search(message))
 
 
 def tells_only(message: str) -> bool:
@@ -314,13 +331,45 @@ def find_refused_tools(reply: str, question: str, shown: Mapping[str, Tool], is_
     return [tool for tool in shown.values() if _takes_value_of(tool, question, forms)]
 
 
-def takes_folder_alone(tool: Tool, path: str) -> bool:
-    """Return whether a path is a file's, and a tool takes folders, as its name says."""
-    return _FILE_NAME.fullmatch(path) is not None and _is_for_folders(tool)
+def list_places(question: str) -> list[str]:
+    """Return the files, addresses and dates that a question names."""
+    places = list[str]()
+    for form in _FORMS.values():
+        places += (match[0] for match in form.finditer(question))
+        question = form.sub(" ", question)  # an address has the names of files
+    return places
 
 
-def _is_for_folders(tool: Tool) -> bool:
-    return not _FOLDER_WORDS.isdisjoint(map(str.casefold, re.findall("[A-Z]?[a-z]+", tool.name)))
+def find_takers(value: str, tools: Iterable[Tool]) -> list[Tool]:
+    """Return the tools that take a value: a file, an address or a date; none for a value of another form."""
+    form = _find_form(value)
+    taking = [tool for tool in tools if any(re.fullmatch(form, name, re.I) for name in properties_of(tool.schema))]
+    return [tool for tool in taking if not takes_other_paths(tool, value)]
+
+
+def is_taken(tool: Tool, parameter: str, value: str) -> bool:
+    """Return whether a parameter takes a value, as its name says; any does if it is no file, address or date."""
+    form = _find_form(value)
+    fits = not form or re.fullmatch(rf"{form}|{_TEXT_PARAMETERS}", parameter, re.IGNORECASE)
+    return bool(fits) and not takes_other_paths(tool, value)
+
+
+def _find_form(value: str) -> str:
+    """Return the names of parameters that take a value of this form, as a regular expression; "" for another form."""
+    if len(value) > _MAX_PLACE_LENGTH:
+        return ""
+    if _FILE_NAME.fullmatch(value) and ":" not in value:
+        return _FILE_PARAMETERS
+    return next((names for names, form in _FORMS.items() if names != _FILE_PARAMETERS and form.fullmatch(value)), "")
+
+
+def takes_other_paths(tool: Tool, path: str) -> bool:
+    """Return whether a path is a file's, and a tool takes folders, or media and this is a text, as its name says."""
+    if not _FILE_NAME.fullmatch(path):
+        return False
+    words = {*map(str.casefold, re.findall("[A-Z]?[a-z]+", tool.name))}
+    is_text = (mimetypes.guess_type(path)[0] or "text").startswith("text")
+    return not words.isdisjoint(_FOLDER_WORDS) or (is_text and not words.isdisjoint(_MEDIA_WORDS))
 
 
 def _names(reply: str, name: str) -> bool:

@@ -6,7 +6,7 @@ can be held to a grammar is made to call one of the tools; others are asked for 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ..calls.described_calls import (
@@ -15,19 +15,29 @@ from ..calls.described_calls import (
     find_lack,
     find_named_tools,
     find_refused_tools,
+    find_takers,
     is_refusal,
-    takes_folder_alone,
+    list_places,
+    takes_other_paths,
     tells_only,
     works_out,
 )
-from ..calls.tool_names import shown_names
-from ..core.messages import Tool
+from ..calls.schema.resolve import properties_of
+from ..calls.tool_names import find_tools, shown_names
+from ..core.messages import Tool, ToolCall
 from ..prompt.budget import find_last_turn
-from ..prompt.tool_ranking import ToolIndex, find_sure_tools, rank_tools, split_requests
+from ..prompt.tool_ranking import (
+    ToolIndex,
+    find_domain_tools,
+    find_sure_tools,
+    rank_tools,
+    split_clauses,
+    split_requests,
+)
 from .context import can_force_calls, loses_conversation, request_call
 from .conversation import Conversation
 from .evidence import list_names
-from .value_rules import ValueRules, may_be_meant, may_write, takes_query
+from .value_rules import ValueRules, list_before_query, may_be_meant, may_write, takes_query
 
 _MAX_LIKELY = 3
 """How many likely tools a model may be made to call that names none."""
@@ -52,7 +62,11 @@ class AskedCall:
 
 
 def list_asked_calls(
-    chat: Conversation, rules: ValueRules, reply: str, rejected: Collection[str] | None
+    chat: Conversation,
+    rules: ValueRules,
+    reply: str,
+    rejected: Sequence[ToolCall] | None,
+    described: Sequence[ToolCall] = (),
 ) -> Iterator[AskedCall]:
     """Return the calls that the model is asked for, in order, until one is made.
 
@@ -60,37 +74,70 @@ def list_asked_calls(
         chat: The conversation.
         rules: Tell what is not looked up.
         reply: The text of the reply.
-        rejected: The names of the tools in its calls, which were void; empty if its text was discarded, None if it
-            stands.
+        rejected: Its calls, which were void; empty if its text was discarded, None if it stands.
+        described: The calls that it describes.
     """
     if corrected := find_corrected_call(chat):
         yield corrected
     if not (chat.profile.forces_calls and tells_only(_find_question(chat))):
-        yield from _list_calls_for_question(chat, rules, reply, rejected)
+        yield from _list_calls_for_question(chat, rules, reply, rejected, described)
 
 
 def _list_calls_for_question(
-    chat: Conversation, rules: ValueRules, reply: str, rejected: Collection[str] | None
+    chat: Conversation,
+    rules: ValueRules,
+    reply: str,
+    rejected: Sequence[ToolCall] | None,
+    described: Sequence[ToolCall],
 ) -> Iterator[AskedCall]:
-    question, request, is_first = _find_question(chat), rules.find_open_request(), not has_called(chat)
-    meant, is_named = list[Tool](), False
-    if rules.is_change_open(reply) and (changing := _find_changing_tools(chat, question)):
-        yield AskedCall(changing, by_question=is_first)
-    elif is_first and rejected is None:
-        meant, is_named = _find_meant_tools(chat, reply)
-    elif is_first and rejected:
-        is_change = chat.profile.forces_calls and asks_for_change(question) and not split_requests(question)
-        meant = _find_changing_tools(chat, question) if is_change else _find_tools_instead(chat, question, rejected)
-    if meant:
-        yield AskedCall(meant, by_question=not is_named, names=list_names(question) if rejected else ())
+    if (helping := rules.find_helping_tools()) and _can_ask_for(chat, helping):
+        yield AskedCall(helping)
+    question, request = _find_question(chat), rules.find_open_request()
+    is_change = asks_for_change(question) and not split_requests(question) and chat.profile.forces_calls
+    if (rules.is_change_open(reply) or (rejected and is_change)) and (changing := _find_changing_tools(chat, question)):
+        meant = None
+        yield AskedCall(changing, by_question=not has_called(chat))
+    elif meant := _find_meant_call(chat, rules, reply, rejected, described):
+        yield meant
+    elif (before := rules.find_tools_before()) and _can_ask_for(chat, before):
+        yield AskedCall(before, by_question=True, names=list_names(question))
     # before what the words mean: a call with one of these has a value of the question
     if left_over := rules.find_left_over():
-        for tools in _list_tools_for_rest(chat):
+        for tools in _list_tools_for_rest(chat, left_over):
             yield AskedCall(tools, names=left_over)
-    if (sure := _find_sure_reading_tools(chat, request)) and sure != meant:
+        if chat.profile.forces_calls and _may_ask_alone(chat):
+            parts = [part for part in split_clauses(question) if any(name in part for name in left_over)]
+            yield AskedCall(request=parts[0] if parts else question, by_question=True, names=left_over)
+    sure = _find_sure_reading_tools(chat, request)
+    if sure and not (meant and meant.tools == sure):
         yield AskedCall(sure, by_question=True)
-    if request and not meant and (not sure or has_called(chat)) and _may_ask_alone(chat):
+    if request and not meant:
+        yield from _list_calls_for_request(chat, request, is_sure=bool(sure))
+
+
+def _list_calls_for_request(chat: Conversation, request: str, is_sure: bool) -> Iterator[AskedCall]:
+    """Return the calls for a request that names no tool: what the model makes of it alone, or of its server's tools."""
+    if (not is_sure or has_called(chat)) and _may_ask_alone(chat):
         yield AskedCall(request=request, by_question=True)
+    if domain := _find_domain_reading_tools(chat, request):
+        yield AskedCall(domain)
+
+
+def _find_meant_call(
+    chat: Conversation,
+    rules: ValueRules,
+    reply: str,
+    rejected: Sequence[ToolCall] | None,
+    described: Sequence[ToolCall],
+) -> AskedCall | None:
+    """Return the call that a reply should have been: of a tool for what it gives to another, or that it means."""
+    if takers := _find_takers_instead(chat, rules, rejected or described):
+        places = list_places(_find_question(chat))
+        return AskedCall(takers, by_question=bool(places), names=places)
+    if has_called(chat) or rejected is not None:
+        return None
+    meant, is_named = _find_meant_tools(chat, reply)
+    return AskedCall(meant, by_question=not is_named) if meant else None
 
 
 def find_corrected_call(chat: Conversation) -> AskedCall | None:
@@ -161,9 +208,9 @@ def _leaves_change(chat: Conversation, reply: str) -> bool:
 
 
 def _select_reading(tools: Sequence[Tool], question: str) -> list[Tool]:
-    """Return the tools that only read, and, where one takes the files of a question, none for folders."""
+    """Return the tools that only read, and, where one takes the files of a question, none for folders or media."""
     reading, names = [tool for tool in tools if not may_write(tool)], list_names(question)
-    fitting = [tool for tool in reading if not any(takes_folder_alone(tool, name) for name in names)]
+    fitting = [tool for tool in reading if not any(takes_other_paths(tool, name) for name in names)]
     return fitting or reading
 
 
@@ -173,6 +220,17 @@ def _find_sure_reading_tools(chat: Conversation, request: str) -> list[Tool]:
         return []
     sure = find_sure_tools(ToolIndex(chat.toolbox.tools), request, chat.tool_usage.counts)
     return [tool for tool in sure if not may_write(tool)]
+
+
+def _find_domain_reading_tools(chat: Conversation, request: str) -> list[Tool]:
+    """Return the likely tools of the server that a request is about, and that only read."""
+    domain = find_domain_tools(ToolIndex(chat.toolbox.tools), request, chat.tool_usage.counts)
+    reading = [tool for tool in domain if not may_write(tool)]
+    if any(map(takes_query, reading)):
+        own = [tool for tool in chat.toolbox.tools if tool.server == reading[0].server]
+        called = [name for server, name in _list_called(chat) if server == reading[0].server]
+        reading = list_before_query(own, called) or [*filter(takes_query, reading)]
+    return reading[:_MAX_LIKELY] if _can_ask_for(chat, reading) else []
 
 
 def _find_changing_tools(chat: Conversation, question: str) -> list[Tool]:
@@ -187,23 +245,14 @@ def _find_changing_tools(chat: Conversation, question: str) -> list[Tool]:
     return likely if _can_ask_for(chat, likely) else []
 
 
-def _find_tools_instead(chat: Conversation, question: str, rejected: Collection[str]) -> list[Tool]:
-    """Return the tools that a first call should have been of, where that was measured.
-
-    They take the file or the address of the question, or are for what it speaks of, and can look up what it names; a
-    database takes a query without names, and so does what lists files in the place of resources.
-    """
-    shown = shown_names(chat.toolbox.tools)
-    others = {name: tool for name, tool in shown.items() if name not in rejected and may_be_meant(tool, question)}
-    likely = rank_tools(ToolIndex(others.values()), question, chat.tool_usage.counts)[:_MAX_LIKELY]
-    has_names = bool(list_names(question)) or not all(shown[name].server for name in rejected if name in shown)
-    takes_place = find_refused_tools("", question, others, is_forced=True)
-    meant = [
-        tool
-        for tool in _select_reading(takes_place, question) or likely
-        if tool.server and (has_names or takes_query(tool))
-    ]
-    return meant if chat.profile.forces_calls and _can_ask_for(chat, meant) else []
+def _find_takers_instead(chat: Conversation, rules: ValueRules, rejected: Sequence[ToolCall]) -> list[Tool]:
+    """Return the tools for what void calls give to tools that do not take it."""
+    tools = chat.toolbox.tools
+    called = [(tool, call) for call in rejected for tool in find_tools(call.name, tools)]
+    made = _list_called(chat)
+    takers = [taker for tool, call in called for taker in rules.find_takers(tool, call.arguments)]
+    takers = [taker for taker in takers if (taker.server, taker.name) not in made]
+    return takers if _can_ask_for(chat, takers) else []
 
 
 def _may_ask_alone(chat: Conversation) -> bool:
@@ -216,18 +265,19 @@ def _may_ask_alone(chat: Conversation) -> bool:
     return has_earlier and not (chat.backend.native_tools or loses_conversation(chat))
 
 
-def _list_tools_for_rest(chat: Conversation) -> list[list[Tool]]:
+def _list_tools_for_rest(chat: Conversation, left_over: Sequence[str]) -> list[list[Tool]]:
     """Return the tools that may look up what a question names and nobody has looked up, in the order to try them.
 
-    All where a grammar holds the call, then likely ones that the turn has not called, since a model repeats its last
-    call; an engine that can only be asked is asked for a likely one. A look-up changes nothing: forced to call any
-    tool, a model made an appointment at a date that had the number left over.
+    Those that take a file or an address left over, then any, then likely ones that the turn has not called, since a
+    model repeats its last call. An engine that can only be asked is asked for a likely one. A look-up
+    changes nothing: forced to call any tool, a model made an appointment at a date that had the number left over.
     """
-    question, tools = _find_question(chat), chat.toolbox.tools
+    question, tools = _find_question(chat), [tool for tool in chat.toolbox.tools if properties_of(tool.schema)]
     if not asks_for_change(question):
         tools = [tool for tool in tools if not may_write(tool)]
     likely = rank_tools(ToolIndex(tools), question, chat.tool_usage.counts)
     if not can_force_calls(chat):
         return [likely[:_MAX_LIKELY]] if request_call(chat, likely[:_MAX_LIKELY]) else []
+    takers = [taker for name in left_over for taker in find_takers(name, tools) if taker.server]
     others = [tool for tool in likely if (tool.server, tool.name) not in _list_called(chat)][:_MAX_LIKELY]
-    return [[*tools], others] if others else [[*tools]]
+    return [*filter(None, (takers, tools, others))]

@@ -23,7 +23,7 @@ from ..calls.scanner import THINK_TAGS, Scanner
 from ..calls.tool_names import shown_name, shown_names
 from ..core.events import Usage
 from ..core.i18n import Words, detect_text_language
-from ..core.messages import Message, Tool
+from ..core.messages import UNSENT_KINDS, Message, Tool
 from ..core.protocols import CallableTools
 from ..prompt.budget import ANSWER_FRACTION, FIRST_TURN_FRACTION, NEXT_QUESTION_FRACTION, find_last_turn, find_turns
 from ..prompt.compose import compose_flat_prompt, compose_native_prompt, compose_prompt, render_result_message
@@ -54,7 +54,7 @@ def build_prompt(
     """
     shown = chat.visible_messages if shown is None else shown
     if kind == "call":
-        shown = [message for message in shown if message.reply_kind != "discarded"]
+        shown = [message for message in shown if message.reply_kind not in UNSENT_KINDS]
         if shown and not chat.backend.supports_grammar:
             request = request_call(chat, forced_tools)
             if shown[-1].role == "user":

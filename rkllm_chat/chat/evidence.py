@@ -6,19 +6,22 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
 from ..calls.percentages import find_percentages
-from ..core.messages import Message, ToolResult
+from ..core.messages import UNSENT_KINDS, Message, ToolResult
 from ..prompt.budget import find_last_turn
 from ..prompt.compose import is_correction
-from ..prompt.tool_ranking import CJK_RUN, STOP_WORDS, extract_terms
+from ..prompt.tool_ranking import CJK, CJK_RUN, STOP_WORDS, extract_terms
 
 __all__ = [
+    "KATAKANA",
     "MIN_SUPPORTED",
     "NUMBER",
+    "REFERENCE",
     "WORD",
     "Evidence",
     "Source",
@@ -26,6 +29,7 @@ __all__ = [
     "is_composed",
     "list_names",
     "normalize",
+    "sounds_like",
     "walk_leaves",
 ]
 
@@ -42,19 +46,25 @@ _MIN_WORD_LENGTH = 4
 """Length from which on a word in ASCII tells something about a value, and may differ in its ending."""
 WORD = re.compile(r"[^\W_]+")
 NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
-_REFERENCE = re.compile(
+REFERENCE = re.compile(
     r"\b(?:its?|they|them|their|those|these|that|this|there|same|ones?)\b|それ|その|そこ|それら|同じ|它|他们|她们|那|这|其|同样"
 )
 _CLOCK = re.compile(r"\d{1,2}(?::\d\d){1,2}")
+_LATIN = r"A-Za-z\u00c0-\u024f\d'-"
 _NAMED = re.compile(
-    r"[\"“「『]([^\"”」』]{1,80})[\"”」』]|(?a:[\w~./-]*\w\.[A-Za-z]\w{0,4}\b)|\d+(?:[.,:-]\d+)*"
-    r"|(?<=[^.!?\s][ \t])(?!I['’])[A-Z][\w'-]+(?:\s[A-Z][\w'-]+)*|[\u30a0-\u30ff]{2,}"
+    r"[\"“「『]([^\"”」』]{1,80})[\"”」』]|https?://[\w./:?&=%#~-]*[\w/]"
+    r"|(?a:[\w~./-]*\w\.[A-Za-z]\w{0,4}\b)|\d+(?:[.,:-]\d+)*"
+    rf"|(?:(?<=[^.!?\s][ \t])|(?<=[{CJK}，：]))(?!I['’])[A-Z][{_LATIN}]+(?:\s[A-Z][{_LATIN}]+)*|[\u30a0-\u30ff]{{2,}}"
 )
 """What a question names: in quotes, a file, a number, words with capitals inside of a sentence, katakana."""
 _FILE = re.compile(r"(?:[^\s/\\]*[/\\])*([^\s/\\]*\w\.[A-Za-z]\w{0,4})")
 _SELECT = re.compile(r"\s*SELECT\b.+\bFROM\b", re.IGNORECASE | re.DOTALL)
 """A query that reads: the user says what it looks for, and need not know tables and columns."""
 _LITERAL = re.compile(r"'([^']+)'|\b(\d+(?:\.\d+)?)\b")
+KATAKANA = re.compile(r"[\u30a0-\u30ff]+")
+_ALIKE = str.maketrans({"l": "r", "c": "k", "q": "k", "v": "b", "w": "b", "x": "ks", "f": "h", "z": "s"})
+"""Consonants that Japanese writes in the same way."""
+_MIN_ALIKE = 0.55
 _MONTHS = """
     january february march april may june july august september october november december
 """
@@ -247,7 +257,7 @@ class Evidence:
     @property
     def referred(self) -> str:
         """What the question refers to by "it" or "their": the calls of the turn before and their results."""
-        is_reference = _REFERENCE.search(self.question.text)
+        is_reference = REFERENCE.search(self.question.text)
         return "\n".join(map(_write_call, self.results_before)) if is_reference else ""
 
     @property
@@ -298,7 +308,7 @@ def _write_call(result: ToolResult) -> str:
 def _is_said(message: Message, following: Message) -> bool:
     """Return whether a message of an earlier turn tells something: no call, and no result of one that did not work."""
     if message.role == "assistant":
-        return message.reply_kind != "discarded" and following.role != "tool"
+        return message.reply_kind not in UNSENT_KINDS and following.role != "tool"
     return message.result is None or message.result.status == "completed"
 
 
@@ -308,6 +318,22 @@ def list_names(question: str) -> list[str]:
         return []
     names = (next(filter(None, match.groups()), match[0]) for match in _NAMED.finditer(question))
     return [name for name in names if not _is_katakana_word(name)]
+
+
+def sounds_like(name: str, latin: str) -> bool:
+    """Return whether a name in katakana may be a word of a text in Latin letters: they share most of their consonants.
+
+    >>> sounds_like("ホノルル", "Pacific/Honolulu"), sounds_like("ホノルル", "Asia/Tokyo")
+    (True, False)
+    """
+    spoken = _list_consonants("".join(unicodedata.name(char, "").split()[-1] for char in name if char != "ー"))
+    written = (_list_consonants(word) for word in [*re.split(r"[\s/-]", latin), latin])
+    return any(SequenceMatcher(None, spoken, word).ratio() >= _MIN_ALIKE for word in written)
+
+
+def _list_consonants(word: str) -> str:
+    plain = unicodedata.normalize("NFKD", word).casefold().translate(_ALIKE)
+    return "".join(char for char in plain if char.isascii() and char.isalpha() and char not in "aeiouy")
 
 
 def is_composed(value: object) -> bool:

@@ -87,6 +87,11 @@ def describe_unmade(chat: Conversation) -> str:
     return _load_words(chat)("chat.unmade")
 
 
+def confirm_fact(chat: Conversation) -> str:
+    """Return the answer to a message that only tells something, where the model refuses to answer."""
+    return _load_words(chat)("chat.noted")
+
+
 def ask_for_values(chat: Conversation, names: Sequence[str]) -> str:
     """Return the question for what a call needs."""
     words = _load_words(chat)

@@ -344,7 +344,8 @@ class ReplyCalls:
         if not isinstance(run, PreparedCall):
             return run
         arguments = run.call.arguments
-        for amend in (self._rules.write_percentages, self._rules.fill_folder, self._rules.drop_limits):
+        rules = self._rules
+        for amend in (rules.write_percentages, rules.write_time_zones, rules.fill_folder, rules.drop_limits):
             arguments = amend(run.tool, arguments)
         return replace(run, call=replace(run.call, arguments=arguments))
 

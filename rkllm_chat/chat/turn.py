@@ -10,7 +10,7 @@ consistent: every call has a result.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Collection, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from functools import partial
 from typing import Literal
@@ -29,11 +29,12 @@ from ..core.events import (
     Text,
     TurnEnded,
 )
-from ..core.messages import EMPTY_REPLY, Message, ReplyKind, ToolResult
+from ..core.messages import EMPTY_REPLY, Message, ReplyKind, ToolCall, ToolResult
 from ..prompt.budget import MAX_TOKEN_LENGTH
 from ..storage.session_records import End, TurnFinished
 from .asked_calls import find_corrected_call, has_called, list_asked_calls
 from .context import (
+    PromptKind,
     add_tool_signatures,
     build_prompt,
     count_tokens,
@@ -49,6 +50,7 @@ from .event_stream import Emit, stream_events
 from .program_answers import (
     ask_for_values,
     choose_last_result,
+    confirm_fact,
     describe_changes,
     describe_last_result,
     describe_rest,
@@ -158,13 +160,13 @@ class Turn:
         reply = ReplyStream(make_reply_scanner(chat), calls.add, may_begin_in_thought(chat))
         kind: ReplyKind = ""
         announced: CallFound | None = None
-        rejected: list[str] | None = None
+        rejected: list[ToolCall] | None = None
         try:
             try:
                 await self._requests.send(reply, "chat", self._report_changes(emit))
                 if await self._is_void(reply, calls, emit):
                     # in the place of its calls, of which none has started: they are neither run nor answered
-                    rejected = [found.call.name for found in calls.found if isinstance(found, CallFound)]
+                    rejected = [found.call for found in calls.found if isinstance(found, CallFound)]
                     kind, calls = "discarded", ReplyCalls(chat, self._state, starts_early=False)
                 is_open = not kind or rejected or self._has_more() or self._rules.is_change_open(reply.shown_text)
                 if not calls.found and is_open:
@@ -172,7 +174,9 @@ class Turn:
                 if not (calls.found or kind) and (calls.missing or await self._refuses(reply, emit)):
                     kind = "discarded"
             finally:  # kept only now: a call replaces it only if the user accepts that call
-                self._requests.keep(reply, "discarded" if announced else kind)
+                is_last = not (calls.found or calls.missing or kind or announced)
+                kept = "refusal" if is_last and self._rules.is_sorry(reply.shown_text) else kind
+                self._requests.keep(reply, "discarded" if announced else kept)
             if announced:
                 await self._replace(reply if not kind else None, announced, emit)
             if not (calls.found or calls.missing):
@@ -198,13 +202,21 @@ class Turn:
         elif not (reply.has_text or reply.calls):
             return self._must_answer(reply)
         elif not (reply.calls or reply.described):
-            discarded = self._rules.find_unfit(reply.shown_text) or self._rules.find_unrelated(reply.shown_text)
+            discarded = self._find_unfit(reply, "chat") or self._rules.find_unrelated(reply.shown_text)
         if discarded:
             await emit(discarded)
         return bool(discarded)
 
+    def _find_unfit(self, reply: ReplyStream, kind: PromptKind) -> ReplyDiscarded | None:
+        """Return why a reply to a prompt is no answer, whatever it tells of results."""
+        if kind != "chat" or has_called(self._chat):  # a first reply may be what the user asks the model to say
+            asked = build_prompt(self._chat, None, kind)[-1].text
+            if _repeats_request(reply.shown_text.strip(), asked, list_said(self._chat)):
+                return ReplyDiscarded(reason="echo")
+        return self._rules.find_unfit(reply.shown_text)
+
     async def _call_announced(
-        self, reply: ReplyStream, calls: ReplyCalls, rejected: Collection[str] | None, emit: Emit
+        self, reply: ReplyStream, calls: ReplyCalls, rejected: Sequence[ToolCall] | None, emit: Emit
     ) -> CallFound | None:
         """Return the call that a reply describes or announces, or should have in the place of its void ones.
 
@@ -214,13 +226,14 @@ class Turn:
         Args:
             reply: The reply.
             calls: Takes the call.
-            rejected: The names of the tools in the calls of the reply, which were void; empty if its text was
-                discarded, None if it stands.
+            rejected: The calls of the reply, which were void; empty if its text was discarded, None if it stands.
             emit: Emits events.
         """
         chat, described = self._chat, [event.call for event in reply.described]
         accepted = None if has_called(self._chat) else await calls.offer(described, must_ask=False)
-        asked_calls = iter(()) if accepted else list_asked_calls(chat, self._rules, reply.shown_text, rejected)
+        asked_calls = (
+            iter(()) if accepted else list_asked_calls(chat, self._rules, reply.shown_text, rejected, described)
+        )
         for asked in asked_calls:
             if calls.was_declined:
                 break
@@ -252,7 +265,8 @@ class Turn:
         if not has_called(self._chat):
             return False
         is_corrected = find_corrected_call(self._chat) is not None
-        return is_corrected or bool(self._rules.find_left_over() or self._rules.find_open_request())
+        rules = self._rules
+        return is_corrected or bool(rules.find_helping_tools() or rules.find_left_over() or rules.find_open_request())
 
     async def _refuses(self, reply: ReplyStream, emit: Emit) -> bool:
         """Return whether a reply refuses in words what the model may do well without the tools, and say so."""
@@ -294,21 +308,22 @@ class Turn:
         chat, thought_only, unfit = self._chat, False, None
         for kind in list_answer_prompts(chat):
             reply = ReplyStream(make_reply_scanner(chat), may_be_thought=may_begin_in_thought(chat))
-            asked, unfit = build_prompt(chat, None, kind)[-1].text, None
+            unfit = None
             with thinking_off(chat, self._requests.usages[-1].is_cut):
                 try:
                     await self._requests.send(reply, kind, partial(_emit_unless_call, self._report_changes(emit)))
-                    is_echo = _repeats_request(reply.shown_text.strip(), asked, list_said(chat))
-                    unfit = ReplyDiscarded(reason="echo") if is_echo else self._rules.find_unfit(reply.shown_text)
+                    unfit = self._find_unfit(reply, kind) or self._rules.find_refused_fact(reply.shown_text)
                 finally:
-                    self._requests.keep(reply, "forced" if reply.has_text and not unfit else "discarded")
+                    kept: ReplyKind = "refusal" if self._rules.is_sorry(reply.shown_text) else "forced"
+                    self._requests.keep(reply, kept if reply.has_text and not unfit else "discarded")
             if unfit:
                 await emit(unfit)
             elif reply.has_text:
                 return reply.usage.end_reason
             thought_only = thought_only or reply.has_thought
-        if unfit and unfit.reason == "unmade":
-            return await self._say(describe_unmade(chat), self._report_changes(emit))
+        if unfit and unfit.reason in ("unmade", "refused"):
+            text = describe_unmade(chat) if unfit.reason == "unmade" else confirm_fact(chat)
+            return await self._say(text, self._report_changes(emit))
         return await self._answer_with_result(emit, thought_only)
 
     async def _answer_with_result(self, emit: Emit, thought_only: bool) -> Reason:

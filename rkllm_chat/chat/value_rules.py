@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from typing import Any
 
 from ..calls.described_calls import (
@@ -22,18 +22,19 @@ from ..calls.described_calls import (
     asks,
     asks_for_change,
     claims_change,
-    find_refused_tools,
+    find_takers,
     is_apology,
     is_data,
+    is_question,
     is_refusal,
-    mentions_tool,
+    is_taken,
+    list_places,
     repeats_question,
-    takes_folder_alone,
     tells_only,
 )
 from ..calls.percentages import write_percentages
 from ..calls.schema.resolve import properties_of, required_of
-from ..calls.tool_names import shown_names
+from ..calls.time_zones import write_time_zones
 from ..core.events import ReplyDiscarded
 from ..core.i18n import detect_text_language
 from ..core.messages import Tool, ToolResult
@@ -43,6 +44,7 @@ from ..prompt.tool_ranking import (
     ToolIndex,
     extract_question_terms,
     extract_terms,
+    find_domain_tools,
     find_sure_tools,
     rank_tools,
     split_clauses,
@@ -50,8 +52,10 @@ from ..prompt.tool_ranking import (
 )
 from .conversation import Conversation
 from .evidence import (
+    KATAKANA,
     MIN_SUPPORTED,
     NUMBER,
+    REFERENCE,
     WORD,
     Evidence,
     Source,
@@ -59,6 +63,7 @@ from .evidence import (
     is_composed,
     list_names,
     normalize,
+    sounds_like,
     walk_leaves,
 )
 
@@ -71,12 +76,10 @@ REASONS: Mapping[str, str] = {
     "unrelated": "an answer has no word and no number of a result that no later call was made of",
     "foreign": "an answer is in another language than the question, of those with scripts of their own",
     "echo": "an answer repeats the question, or what the model was asked",
-    "folder": "the first call gives a file of the question to a tool for folders",
+    "misplaced": "a call gives a file, an address or a date to a tool that takes none, and another one does",
     "refused": "an answer without a call apologizes, which models do because tools are listed",
-    "needless": "an answer is about tools, and the message asks for nothing",
     "unmade": "an answer says that the change was made that the question asks for, and no such call has completed",
     "data": "an answer behind calls is JSON, and the question asks for none",
-    "old": "a call of an earlier turn is made again, and the question does not ask for it",
     "nameless": "a call has a name of the conversation in the place of a tool's",
     "announced": "a reply has no call, and a call is made in its place",
     "missing": "an announced call reads something that the question does not name: the user is asked",
@@ -96,6 +99,8 @@ _PLACEHOLDER = re.compile(
     re.IGNORECASE,
 )
 """What models write into an argument that is not given."""
+_RESOURCE_TOOLS = frozenset(("list_resources", "read_resource"))
+"""The program's own tools for what servers have to read."""
 _SQL_WORD = re.compile(r"\b[A-Z]+\b")
 _PATH_NAME = re.compile(r"(?:path|folder|directory|dir|repo|repository)$", re.IGNORECASE)
 """Name of an argument that takes a path."""
@@ -104,7 +109,7 @@ _STAND_INS = """
     today user utc zone
 """
 """Words of a value that names what is here, now or usual: nobody has to say it to a call that only reads."""
-_NAME = re.compile(r"[^\W\d_]+(?:[\s/.-][^\W\d_]+)*")
+_NAME = re.compile(r"[^\W\d_]+(?:[\s/._-][^\W\d_]+)*")
 _CODE = re.compile(r"[A-Z]{2,5}|[A-Z][A-Za-z_]+(?:/[A-Z][A-Za-z_]+)+|.{1,3}")
 """A code, an abbreviation, or a time zone: the translation of a name in the question."""
 _READING_VERBS = """
@@ -118,14 +123,25 @@ _LANGUAGES = re.compile(
 _MIN_FOREIGN_LETTERS = 8
 _ENGLISH_WORDS = "a and how my of that the this what when where which who why with you your"
 """Words of which an English question has one, and that are rare in other languages."""
-_REPEATING = re.compile(
-    r"\b(?:again|continue|further|go on|more|next|now|once|repeat|retry|still|there)\b"
-    r"|もう|また|再|続|今|次|还|又|继续|现在|接着"
-)
-"""Words of a question that asks for what was asked before."""
 _JOINED = ("と", "や", "和", "及")
 """How the first of two things ends that a Japanese or Chinese question joins."""
-_COURTESIES = "bye cool good great hello hi nice ok okay perfect thank thanks"
+_MAX_QUERIES = 3
+"""How many queries of a turn may fail until no other one is asked for."""
+_MAX_OF_DOMAIN = 4
+"""How many tools of the server that a question is about are considered."""
+_GOES_ON = re.compile(r"^(?:じゃあ?|では|それでは|それなら|那么?)|(?:呢|は)[?？]?$")
+"""How a short question in Japanese or Chinese goes on with the one before."""
+_SAID = re.compile(
+    r"\b(?:did|have|had) I (?:\w+ )?(?:say|said|tell|told|mention)|\bI (?:\w+ )?(?:said|told|mentioned)\b"
+    r"|と(?:言|話|伝え)(?:い|っ|し)|覚えて(?:い)?(?:る|ます)|[说說告訴诉提]过"
+)
+"""What a question has that asks for what the user said before."""
+_TELLS_ALL = re.compile(r"\b(?:all|entire|every|whole)\b", re.IGNORECASE)
+"""Description of a tool that tells all that there is."""
+_SQL = re.compile(r"\s*(?:SELECT|INSERT|UPDATE|DELETE|WITH)\b", re.IGNORECASE)
+_SQL_DEFINITION = re.compile(r"\s*(CREATE|ALTER|DROP)\b", re.IGNORECASE)
+_NOTHING = re.compile(r"(?:\w+ )?error\b|no such\b", re.IGNORECASE)
+"""How the text of a result begins that is an error, although its server says that the call completed."""
 _FIRST_PERSON = frozenset(("i", "my", "mine", "myself"))
 
 
@@ -145,37 +161,59 @@ class ValueRules:
     def find_forbidden(self, tool: Tool, arguments: Mapping[str, Any]) -> ReplyDiscarded | None:
         """Return why a call ends the calling; a person is asked about what may change something."""
         evidence, is_strict = self._evidence, self._chat.profile.forces_calls
-        if self._are_on and is_strict and self._is_list_instead(tool, evidence):
+        if is_strict and self.find_takers(tool, arguments):
+            return ReplyDiscarded(reason="misplaced", values=tool.name)
+        if self._are_on and is_strict and self._is_of_no_resource(tool, arguments, evidence):
             return ReplyDiscarded(reason="unspoken", values=tool.name)
         if not self.hold_for(tool):
             return None
-        if is_strict and self._is_folder_instead(tool, arguments, evidence):
-            return ReplyDiscarded(reason="folder", values=tool.name)
         reason = _find_reason(tool, arguments, evidence, is_strict)
         if not reason or (reason == "unasked" and self._chat.can_ask):
             return None
         values = ", ".join(map(_write_value, walk_leaves(arguments)))
         return ReplyDiscarded(reason=reason, values=f"{tool.name}: {values}" if values else tool.name)
 
-    def _is_list_instead(self, tool: Tool, evidence: Evidence) -> bool:
-        """Return whether the first call lists resources, and the question is about what a server's tool is for."""
-        if tool.server or tool.name != "list_resources" or evidence.ran_or_refused:
+    def _is_of_no_resource(self, tool: Tool, arguments: Mapping[str, Any], evidence: Evidence) -> bool:
+        """Return whether a call lists or reads resources of which nobody has spoken: models call that for anything."""
+        if tool.server or tool.name not in _RESOURCE_TOOLS:
             return False
-        question, tools = evidence.question.original, self._chat.toolbox.tools
-        likely = rank_tools(ToolIndex(tools), question, self._chat.tool_usage.counts)
-        return bool(likely and likely[0].server)
+        is_known = normalize(str(arguments.get("uri", "\0"))) in evidence.known.text
+        return not (is_known or _shares_term("resource", evidence.question))
 
-    def _is_folder_instead(self, tool: Tool, arguments: Mapping[str, Any], evidence: Evidence) -> bool:
-        """Return whether the first call gives a file to a tool for folders, and another takes the file.
+    def find_takers(self, tool: Tool, arguments: Mapping[str, Any]) -> list[Tool]:
+        """Return the tools for a file, an address or a date of the question that a call gives to another tool.
 
-        Later turns would go on with the call that failed.
+        A list of resources in the place of a file is such a call, too. What may change something stands in for what
+        may, and what only reads for what does. Later turns would go on with the call that failed.
         """
-        files = [str(value) for value in walk_leaves(arguments) if takes_folder_alone(tool, str(value))]
-        if not any(map(evidence.question.has, files)) or evidence.ran_or_refused:
-            return False
-        shown = shown_names(self._chat.toolbox.tools)
-        taking = find_refused_tools("", evidence.question.original, shown, is_forced=True)
-        return any(not (may_write(other) or takes_folder_alone(other, files[0])) for other in taking)
+        if not self._are_on or self._chat.is_run_by_client(tool):
+            return []
+        evidence, tools = self._evidence, self._chat.toolbox.tools
+        question = evidence.question.original
+        others = [other for other in tools if other.server and may_write(other) == may_write(tool)]
+        leaves = [(name, str(leaf)) for name, value in arguments.items() for leaf in walk_leaves(value)]
+        is_spoken_of = bool(tool.server) and _shares_term(tool.name, evidence.question)
+        is_about_question = is_spoken_of or any(evidence.question.has_part(leaf) for _, leaf in leaves)
+        takers = [
+            taker
+            for place in list_places(question)
+            if not (is_about_question or evidence.used.has(place))
+            or any(place in leaf and not (tool.server and is_taken(tool, name, place)) for name, leaf in leaves)
+            for taker in find_takers(place, others)
+        ]
+        if not (evidence.ran_or_refused or list_places(question)) and tool.server and not may_write(tool):
+            takers = self._find_domain_instead(tool, others)
+        failed = {(result.server, result.tool) for result in evidence.ran_or_refused if result.status != "completed"}
+        meant = [taker for taker in takers if may_be_meant(taker, question)]
+        return [taker for taker in meant if (taker.server, taker.name) not in failed]
+
+    def _find_domain_instead(self, tool: Tool, others: Sequence[Tool]) -> list[Tool]:
+        """Return the tools of the server that a question is about, if a tool is of another and not likely at all."""
+        question, counts = self._evidence.question.original, self._chat.tool_usage.counts
+        index = ToolIndex(self._chat.toolbox.tools)
+        domain = find_domain_tools(index, question, counts)
+        is_instead = domain and domain[0].server != tool.server and tool not in rank_tools(index, question, counts)
+        return [other for other in domain if other in others][:_MAX_OF_DOMAIN] if is_instead else []
 
     def find_unrelated(self, reply: str) -> ReplyDiscarded | None:
         """Return why an answer is asked for once more: it leaves results out, or is in another language.
@@ -188,7 +226,9 @@ class ValueRules:
         if self._chat.profile.forces_calls and _is_foreign(reply, evidence.question):
             return ReplyDiscarded(reason="foreign")
         is_short = len(WORD.findall(reply)) < _MIN_JUDGED_WORDS and not self._chat.profile.forces_calls
-        told = self._find_told(reply)
+        told, has_failed = self._find_told(reply), all(result.status == "failed" for result in evidence.results)
+        if evidence.failures and has_failed and not is_short:
+            return None if admits_failure(reply) else ReplyDiscarded(reason="unrelated")
         if is_short or all(told.values()):
             return None
         if any(told.values()):
@@ -213,14 +253,7 @@ class ValueRules:
         evidence = self._evidence
         if self._has_changed(evidence):
             return []
-        called = {(result.server, result.tool) for result in evidence.results}
-        tools = (tool for tool in self._chat.toolbox.tools if (tool.server, tool.name) in called)
-        about = {term for tool in tools for term in extract_terms(_describe(tool))}  # `get_memory` looks up "RAM"
-        left_over = [
-            name
-            for name in self.find_left_over()
-            if not evidence.count_failed(name) and about.isdisjoint(extract_terms(name))
-        ]
+        left_over = [name for name in self.find_left_over() if not evidence.count_failed(name)]
         return [name for name in left_over if not name[0].isdigit() and not CJK_RUN.fullmatch(name)]
 
     def _find_told(self, reply: str) -> dict[int, bool]:
@@ -274,21 +307,61 @@ class ValueRules:
         return ReplyDiscarded(reason="data") if is_prose and is_data(reply) else self.find_unmade(reply)
 
     def find_refused(self, reply: str) -> ReplyDiscarded | None:
-        """Return why an answer is asked for without the tools, where that was measured.
-
-        It apologizes, or it is about tools behind a message that asks for nothing; later replies would go on like that.
-        """
+        """Return why an answer is asked for without the tools, where that was measured: later ones apologize, too."""
         chat = self._chat
-        if not chat.profile.forces_calls or not chat.toolbox.tools or chat.answers_json:
-            return None
-        if tells_only(self._evidence.question.original) and mentions_tool(reply, shown_names(chat.toolbox.tools)):
-            return ReplyDiscarded(reason="needless")
-        return ReplyDiscarded(reason="refused") if is_apology(reply) else None
+        is_judged = chat.profile.forces_calls and chat.toolbox.tools and not chat.answers_json
+        return ReplyDiscarded(reason="refused") if is_judged and is_apology(reply) else None
+
+    def find_tools_before(self) -> list[Tool]:
+        """Return the tools that only read and that the turn before called, if a first question may go on with them."""
+        evidence = self._evidence
+        goes_on = list_names(evidence.question.original) or _GOES_ON.search(evidence.question.text)
+        if not (goes_on and self._are_on and self._chat.profile.forces_calls) or evidence.ran_or_refused:
+            return []
+        before = [tool for tool in self._chat.toolbox.tools if (tool.server, tool.name) in evidence.called_before]
+        return [tool for tool in before if tool.server and not may_write(tool)]
+
+    def find_helping_tools(self) -> list[Tool]:
+        """Return the tools of its server that help where the last look-up found nothing, where that was measured.
+
+        A model asks a memory for a sentence, and a database for columns that it makes up. Tools that tell all that
+        there is come first; for a query also those that describe a table, and then the query again. So it is where only
+        tables were looked up, and the question names something else.
+        """
+        evidence = self._evidence
+        if not (evidence.results and self._are_on and self._chat.profile.forces_calls):
+            return []
+        failed = next(filter(_found_nothing, reversed(evidence.results)), None)
+        last = failed or evidence.results[-1]
+        own = [tool for tool in self._chat.toolbox.tools if tool.server == last.server]
+        called = [result.tool for result in evidence.results if result.server == last.server]
+        if failed and not _takes_sql(failed):
+            return _list_overviews(own, called)
+        query = failed.tool if failed else next((tool.name for tool in own if takes_query(tool)), "")
+        if not failed and (query in called or not evidence.left_over):
+            return []
+        is_told_more = called[-1] != query and called.count(query) < _MAX_QUERIES
+        return list_before_query(own, called) or [tool for tool in own if tool.name == query and is_told_more]
+
+    def is_sorry(self, reply: str) -> bool:
+        """Return whether an answer without any call apologizes, where that was measured: later ones would repeat it."""
+        is_first = self._chat.profile.forces_calls and not self._evidence.ran_or_refused
+        return is_first and bool(self._chat.toolbox.tools) and is_apology(reply)
+
+    def find_refused_fact(self, reply: str) -> ReplyDiscarded | None:
+        """Return why an answer does not stand that apologizes to who only tells something."""
+        return self.find_refused(reply) if tells_only(self._evidence.question.original) else None
 
     def find_left_over(self) -> list[str]:
         """Return what the question names and nobody has looked up: the model is made to write a call with it."""
-        is_prose = not self._chat.answers_json  # a request for JSON names much that nobody is to look up
-        return self._evidence.left_over if self._are_on and is_prose else []
+        evidence = self._evidence
+        if not self._are_on or self._chat.answers_json:  # a request for JSON names much that nobody is to look up
+            return []
+        called = {(result.server, result.tool) for result in evidence.results}
+        tools = (tool for tool in self._chat.toolbox.tools if (tool.server, tool.name) in called)
+        about = {term for tool in tools for term in extract_terms(_describe(tool))}  # `get_memory` looks up "RAM"
+        left_over = evidence.left_over
+        return [name for name in left_over if not name.isalpha() or about.isdisjoint(extract_terms(name))]
 
     def find_open_request(self) -> str:
         """Return what of the question is open, where a tool may read it; "" for nothing.
@@ -304,14 +377,15 @@ class ValueRules:
         if not evidence.ran_or_refused:
             return question if self._may_be_read(question) else ""
         clauses = split_clauses(question)
-        asking = [*filter(asks, clauses)]  # "... and buy them for 41.30" asks for nothing
+        asking = [*filter(asks, clauses)] or clauses  # "... and buy them for 41.30" asks for nothing
         is_joined = len(asking) > 1 or any(clause.endswith(_JOINED) for clause in clauses)
         if not is_joined and any(result.status == "completed" for result in evidence.results):
             return ""
         called = {(result.server, result.tool) for result in evidence.ran_or_refused}
         index, counts = ToolIndex(tools), self._chat.tool_usage.counts
         for clause in asking:
-            meant = find_sure_tools(index, clause, counts)
+            domain = find_domain_tools(index, clause, counts)
+            meant = find_sure_tools(index, clause, counts) or [*filter(takes_query, domain), *domain][:1]
             if any(not may_write(tool) and (tool.server, tool.name) not in called for tool in meant):
                 return clause
         requests = filter(self._may_be_read, split_requests(question))
@@ -367,10 +441,13 @@ class ValueRules:
         folders = self._chat.get_folders().get(tool.server, ())
         if len(folders) != 1 or not self.hold_for(tool):
             return arguments
-        paths = [
-            name for name in required_of(tool.schema) if _PATH_NAME.search(name) and _is_placeholder(arguments[name])
-        ]
-        return {**arguments, **dict.fromkeys(paths, folders[0])}
+        files = list_places(self._evidence.question.original)
+        return {
+            name: next((file for file in files if str(value).endswith(f"/{file}")), folders[0])
+            if name in required_of(tool.schema) and _PATH_NAME.search(name) and _is_placeholder(value)
+            else value
+            for name, value in arguments.items()
+        }
 
     def drop_limits(self, tool: Tool, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the arguments of a reading call without optional numbers from nowhere, where that was measured.
@@ -379,12 +456,18 @@ class ValueRules:
         """
         if may_write(tool) or not (self._chat.profile.forces_calls and self.hold_for(tool)):
             return arguments
-        made_up = _list_unsupported(tool, arguments, self._evidence.known)
+        question = self._evidence.question
+        made_up = {
+            *_list_unsupported(tool, arguments, question),
+            *(name for name, value in arguments.items() if value == 1 and "1" not in question.text),  # "the last one"
+        }
         required = required_of(tool.schema)
         return {
             name: value
             for name, value in arguments.items()
-            if name in required or name not in made_up or not isinstance(value, int | float)
+            if name in required
+            or not (name in made_up or _is_stand_in(value))
+            or not isinstance(value, int | float | str)
         }
 
     def write_percentages(self, tool: Tool, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -392,6 +475,10 @@ class ValueRules:
         if not self.hold_for(tool):
             return arguments
         return write_percentages(arguments, self._evidence.question.original)
+
+    def write_time_zones(self, tool: Tool, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the arguments with the zones of cities."""
+        return write_time_zones(arguments) if self.hold_for(tool) else arguments
 
     def is_known(self, value: str) -> bool:
         """Return whether a value stands in the question, the conversation or a result."""
@@ -412,7 +499,11 @@ class ValueRules:
             names: What the call must use, and no rule forbid it; empty for any call.
         """
         evidence = self._evidence
-        if names and (self.find_forbidden(tool, arguments) or not _look_up(arguments, names)):
+        if self.find_takers(tool, arguments) or (
+            names and (self.find_forbidden(tool, arguments) or not _look_up(arguments, names))
+        ):
+            return False
+        if any(_defines_table(value, evidence.question) for value in walk_leaves(arguments)):
             return False
         if not arguments:
             is_spoken_of = not by_question or _shares_term(tool.name, evidence.question)
@@ -443,14 +534,47 @@ def may_write(tool: Tool) -> bool:
 
 
 def _may_translate(value: object, question: Source) -> bool:
-    """Return whether a value may be a name of a Japanese or Chinese question in Latin letters, such as Asia/Tokyo."""
-    return CJK_RUN.search(question.text) is not None and _NAME.fullmatch(str(value)) is not None
+    """Return whether a value may be a name of a Japanese or Chinese question in Latin letters, such as Asia/Tokyo.
+
+    A name in katakana says how it sounds: Tokyo is no Honolulu.
+    """
+    spoken = [name for name in list_names(question.original) if KATAKANA.fullmatch(name)]
+    is_latin = _NAME.fullmatch(str(value)) is not None and not CJK_RUN.search(str(value))
+    is_translated = is_latin and CJK_RUN.search(question.text) is not None
+    return is_translated and (not spoken or any(sounds_like(name, str(value)) for name in spoken))
 
 
 def may_be_meant(tool: Tool, question: str) -> bool:
     """Return whether a question may mean a tool that it does not name: one that deletes only if it asks for that."""
     first = next(iter(WORD.findall(tool.name.replace("_", " "))), "")
     return not _shares_term(first, Source("delete")) or _asks_for(tool, Source(question))
+
+
+def _found_nothing(result: ToolResult) -> bool:
+    """Return whether a look-up found nothing: its text is JSON without any value, or its query failed."""
+    if _takes_sql(result) and (result.status == "failed" or _NOTHING.match(result.text)):
+        return True
+    try:
+        values = [*walk_leaves(json.loads(result.text))]
+    except (ValueError, RecursionError):
+        return False
+    return not values
+
+
+def _takes_sql(result: ToolResult) -> bool:
+    return any(isinstance(value, str) and _SQL.match(value) for value in walk_leaves(result.arguments))
+
+
+def list_before_query(tools: Sequence[Tool], called: Collection[str]) -> list[Tool]:
+    """Return the tools of a server that tell its tables, or else those that describe one, if they were not called."""
+    describing = [tool for tool in tools if "table" in tool.name and tool.name not in called and not may_write(tool)]
+    return _list_overviews(tools, called) or describing
+
+
+def _list_overviews(tools: Sequence[Tool], called: Collection[str]) -> list[Tool]:
+    """Return the tools that tell without arguments all that there is, if they were not called."""
+    new = (tool for tool in tools if tool.name not in called and not (may_write(tool) or required_of(tool.schema)))
+    return [tool for tool in new if _TELLS_ALL.search(_describe(tool))]
 
 
 def takes_query(tool: Tool) -> bool:
@@ -541,8 +665,10 @@ def _is_looked_up(request: str, evidence: Evidence, tools: Sequence[Tool]) -> bo
 
 def _look_up(arguments: Mapping[str, Any], names: Sequence[str]) -> bool:
     """Return whether a call uses one of these names."""
-    written = Source("\n".join(str(value) for value in walk_leaves(arguments)))
-    return any(map(written.has, names))
+    values = [str(value) for value in walk_leaves(arguments)]
+    spoken = [*filter(KATAKANA.fullmatch, names)]
+    is_sounding = any(sounds_like(name, value) for name in spoken for value in values)
+    return is_sounding or any(map(Source("\n".join(values)).has, names))
 
 
 def _list_unsupported(
@@ -600,9 +726,11 @@ def _find_reason(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence, i
         evidence: What the turn knows.
         is_strict: A first call must be about what the question speaks of, and its values not from nowhere.
     """
-    if _is_old(tool, arguments, evidence):
-        return "old"
+    question = evidence.question.original
     if not evidence.results:
+        is_asked = asks_for_change(question) or _asks_for(tool, evidence.question) or not is_question(question)
+        if is_strict and may_write(tool) and not is_asked:
+            return "unasked"
         if is_strict and not (_is_spoken_of(tool, arguments, evidence) and _may_be_wanted(tool, arguments, evidence)):
             return "unspoken"
         is_asked_back = _asks_for_nothing(tool, arguments, evidence, is_strict)
@@ -617,31 +745,27 @@ def _find_reason(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence, i
         return "circular"
     if may_write(tool) and not has_new and not _asks_for(tool, evidence.question):
         return "unasked"
+    if any(_defines_table(value, evidence.question) for value in walk_leaves(arguments)):
+        return "unasked"
     return ""
+
+
+def _defines_table(value: object, question: Source) -> bool:
+    """Return whether a value is SQL that makes or changes a table, and a question does not ask for that.
+
+    Behind a query that fails, models write such a call to make it succeed.
+    """
+    if not (definition := _SQL_DEFINITION.match(str(value))):
+        return False
+    verb = definition[1].casefold()
+    is_asked_in_cjk = CJK_RUN.search(question.text) and _shares_term(verb, question)
+    return question.words.isdisjoint((verb, "column")) and not is_asked_in_cjk
 
 
 def _may_be_wanted(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence) -> bool:
     """Return whether a first call may be wanted: who asks for nothing looks nothing up, but may have it remembered."""
     is_remembered = may_write(tool) and not _list_missing(tool, arguments, evidence.known, evidence.question)
     return is_remembered or not tells_only(evidence.question.original)
-
-
-def _is_old(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence) -> bool:
-    """Return whether a call of an earlier turn is made again although the question does not ask for it.
-
-    It speaks of something else, or it names something else of what the tool takes: "And in Lima?" is not about Oslo.
-    """
-    question = evidence.question
-    made = [result for result in evidence.earlier_calls if (result.server, result.tool) == (tool.server, tool.name)]
-    if not any(result.arguments == arguments for result in made) or _REPEATING.search(question.text):
-        return False
-    values = [value for value in walk_leaves(arguments) if isinstance(value, str)]
-    if any(map(question.has_part, values)):
-        return False
-    if values and list_names(question.original):
-        return True
-    is_known = _is_understood(question) or not question.words.isdisjoint(_COURTESIES.split())
-    return is_known and {*extract_terms(_describe(tool))}.isdisjoint(extract_terms(question.original))
 
 
 def _is_spoken_of(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence) -> bool:
@@ -654,6 +778,10 @@ def _is_spoken_of(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence) 
     question = evidence.question
     if (tool.server, tool.name) in evidence.called_before or not _is_understood(question):
         return True
+    if _SAID.search(question.text):
+        return False
+    if REFERENCE.search(question.text) and any(map(evidence.known.has, NUMBER.findall(str([*walk_leaves(arguments)])))):
+        return True  # "What is that for a whole year?"
     used = {value for result in evidence.earlier_calls if result.server == tool.server for value in _list_words(result)}
     if not used.isdisjoint(question.words):
         return True

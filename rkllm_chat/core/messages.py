@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 Role = Literal["system", "user", "assistant", "tool"]
-ReplyKind = Literal["", "forced", "discarded"]
+ReplyKind = Literal["", "forced", "discarded", "refusal"]
+UNSENT_KINDS = frozenset[ReplyKind](("discarded", "refusal"))
+"""Kinds of replies that later prompts leave out."""
 Status = Literal["completed", "failed", "declined", "stopped"]
 DeclineReason = Literal[
     "",

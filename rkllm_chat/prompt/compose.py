@@ -17,7 +17,7 @@ from ..calls.tool_names import DESCRIBE, MORE
 from ..core import i18n as language
 from ..core.i18n import Words
 from ..core.identity_cache import cache_by_identity
-from ..core.messages import EMPTY_REPLY, NOT_SHOWN, Media, MediaKind, Message, Tool, ToolResult
+from ..core.messages import EMPTY_REPLY, NOT_SHOWN, UNSENT_KINDS, Media, MediaKind, Message, Tool, ToolResult
 from .tool_catalogue import Catalogue, make_catalogue
 from .untrusted_text import fence_untrusted, neutralize, neutralize_line
 
@@ -86,7 +86,7 @@ def _split_runs(history: Iterable[Message], asks_answer: bool) -> Iterator[tuple
 
     With each run comes whether the answer is asked for behind it: a reply without calls follows it.
     """
-    sent = [message for message in history if message.reply_kind != "discarded"]
+    sent = [message for message in history if message.reply_kind not in UNSENT_KINDS]
     runs = [list(group) for _, group in groupby(sent, key=lambda message: message.role == "tool")]
     for run, following in zip_longest(runs, runs[1:]):
         yield run, following[0].reply_kind == "forced" if following else asks_answer
@@ -148,7 +148,7 @@ def _is_of_tool(result: ToolResult) -> bool:
 
 def _select_said(messages: Sequence[Message]) -> list[Message]:
     """Return what the user and the model said to each other: no calls, no results, nothing that was discarded."""
-    sent = [message for message in messages if message.reply_kind != "discarded"]
+    sent = [message for message in messages if message.reply_kind not in UNSENT_KINDS]
     return [
         message
         for message, following in zip_longest(sent, sent[1:])

@@ -76,7 +76,7 @@ The kind of a value ("notes.txt" is a file) indicates a tool; its text does not.
 """
 _QUOTE = re.compile(r"""(?<!\w)(["'`])(?!\1).{1,200}?\1(?!\w)|“[^”]{1,200}”|「[^」]{1,200}」|『[^』]{1,200}』""")
 _JOINT = re.compile(
-    r"\b(?:and|then|also)\b|[;。；！？]|[.!?] "
+    r"\b(?:and|then|also)\b|[;；]|(?<=[。！？])|(?<=[.!?]) "
     "|それから|それと|そして|次に|あと|ついでに|还有|然后|再|另外|以及|同时|顺便"
 )
 """Separators between the requests of a question."""
@@ -173,6 +173,27 @@ def _find_sure_position(index: ToolIndex, question: str, call_counts: Mapping[st
     if not order or scores[order[0]] < _MIN_SURE_SCORE:
         return None
     return None if len(order) > 1 and scores[order[0]] < _SURE * scores[order[1]] else order[0]
+
+
+def find_domain_tools(index: ToolIndex, question: str, call_counts: Mapping[str, int]) -> list[Tool]:
+    """Return the best tools of the server that a question is about, or the first of those it joins that has one.
+
+    No other server has any of the words of its tools: "database" says little of one tool where all tools of a server
+    have it, and much of the server.
+    """
+    for text in (question, *split_requests(question)):
+        if tools := _find_domain_tools(index, text, call_counts):
+            return tools
+    return []
+
+
+def _find_domain_tools(index: ToolIndex, question: str, call_counts: Mapping[str, int]) -> list[Tool]:
+    weights = index.weigh_terms(question)
+    sharing = [{index.tools[i].server for i in tools} for tools in map(index.find_tools, weights) if len(tools) > 1]
+    meant = {server for servers in sharing if len(servers) == 1 for server in servers}
+    order = index.sort_positions(index.score_tools(weights, call_counts))
+    is_meant = len(meant) == 1 and index.tools[order[0]].server in meant and meant != {t.server for t in index.tools}
+    return [index.tools[i] for i in order if index.tools[i].server in meant] if is_meant else []
 
 
 def select_few_tools(index: ToolIndex, question: str, call_counts: Mapping[str, int]) -> list[Tool]:

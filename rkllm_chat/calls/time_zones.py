@@ -1,0 +1,29 @@
+"""Time zones that a model names by their city alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+from zoneinfo import available_timezones
+
+_PARAMETER = re.compile(r"(?:\w+_)?(?:time_?zone|tz)", re.IGNORECASE)
+
+
+def write_time_zones(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments with the names of time zones where they have a city alone, which servers reject.
+
+    >>> write_time_zones({"timezone": "Auckland"})
+    {'timezone': 'Pacific/Auckland'}
+    """
+    return {
+        name: _find_zone(value) if isinstance(value, str) and _PARAMETER.fullmatch(name) else value
+        for name, value in arguments.items()
+    }
+
+
+def _find_zone(value: str) -> str:
+    """Return the name of the zone of a city; the value itself if it is a zone, or no zone is named after it."""
+    zones, city = available_timezones(), value.strip().replace(" ", "_").casefold()
+    named = [zone for zone in zones if zone.rpartition("/")[2].casefold() == city]
+    return value if value in zones else min(named, key=len, default=value)
