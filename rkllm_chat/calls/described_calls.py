@@ -321,13 +321,13 @@ def may_become_apology(beginning: str) -> bool:
     return len(beginning) < _APOLOGY_LENGTH or bool(_APOLOGY.match(beginning))
 
 
-def find_refused_tools(reply: str, question: str, shown: Mapping[str, Tool], is_forced: bool = False) -> list[Tool]:
+def find_refused_tools(reply: str, question: str, shown: Mapping[str, Tool], is_strict: bool = False) -> list[Tool]:
     """Return the tools that take a value of the question: an address, the name of a file, a date.
 
-    For a reply that says that the model cannot, or that shows code in place of what it would give. If `is_forced`, for
+    For a reply that says that the model cannot, or that shows code in place of what it would give. If `is_strict`, for
     any other too those that take an address or a file: what is in it, no model knows.
     """
-    forms = _FORMS if is_refusal(reply) else _FORMS_OF_PLACES if is_forced else {}
+    forms = _FORMS if is_refusal(reply) else _FORMS_OF_PLACES if is_strict else {}
     return [tool for tool in shown.values() if _takes_value_of(tool, question, forms)]
 
 

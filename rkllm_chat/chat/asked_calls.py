@@ -37,7 +37,10 @@ from ..prompt.tool_ranking import (
 from .context import can_force_calls, loses_conversation, request_call
 from .conversation import Conversation
 from .evidence import list_names
-from .value_rules import ValueRules, list_before_query, may_be_meant, may_write, takes_query
+from .open_requests import OpenRequests, list_table_tools
+from .reply_rules import ReplyRules
+from .tool_traits import may_be_meant, may_write, takes_query
+from .value_rules import ValueRules
 
 _MAX_LIKELY = 3
 """How many likely tools a model may be made to call that names none."""
@@ -63,7 +66,6 @@ class AskedCall:
 
 def list_asked_calls(
     chat: Conversation,
-    rules: ValueRules,
     reply: str,
     rejected: Sequence[ToolCall] | None,
     described: Sequence[ToolCall] = (),
@@ -72,7 +74,6 @@ def list_asked_calls(
 
     Args:
         chat: The conversation.
-        rules: Tell what is not looked up.
         reply: The text of the reply.
         rejected: Its calls, which were void; empty if its text was discarded, None if it stands.
         described: The calls that it describes.
@@ -80,29 +81,30 @@ def list_asked_calls(
     if corrected := find_corrected_call(chat):
         yield corrected
     if not (chat.profile.forces_calls and tells_only(_find_question(chat))):
-        yield from _list_calls_for_question(chat, rules, reply, rejected, described)
+        yield from _list_calls_for_question(chat, reply, rejected, described)
 
 
 def _list_calls_for_question(
     chat: Conversation,
-    rules: ValueRules,
     reply: str,
     rejected: Sequence[ToolCall] | None,
     described: Sequence[ToolCall],
 ) -> Iterator[AskedCall]:
-    if (helping := rules.find_helping_tools()) and _can_ask_for(chat, helping):
+    requests = OpenRequests(chat)
+    if (helping := requests.find_helping_tools()) and _can_ask_for(chat, helping):
         yield AskedCall(helping)
-    question, request = _find_question(chat), rules.find_open_request()
+    question, request = _find_question(chat), requests.find_open_request()
     is_change = asks_for_change(question) and not split_requests(question) and chat.profile.forces_calls
-    if (rules.is_change_open(reply) or (rejected and is_change)) and (changing := _find_changing_tools(chat, question)):
+    is_open = ReplyRules(chat).is_change_open(reply) or (rejected and is_change)
+    if is_open and (changing := _find_changing_tools(chat, question)):
         meant = None
         yield AskedCall(changing, by_question=not has_called(chat))
-    elif meant := _find_meant_call(chat, rules, reply, rejected, described):
+    elif meant := _find_meant_call(chat, reply, rejected, described):
         yield meant
-    elif (before := rules.find_tools_before()) and _can_ask_for(chat, before):
+    elif (before := requests.find_tools_before()) and _can_ask_for(chat, before):
         yield AskedCall(before, by_question=True, names=list_names(question))
     # before what the words mean: a call with one of these has a value of the question
-    if left_over := rules.find_left_over():
+    if left_over := requests.find_left_over():
         for tools in _list_tools_for_rest(chat, left_over):
             yield AskedCall(tools, names=left_over)
         if chat.profile.forces_calls and _may_ask_alone(chat):
@@ -125,13 +127,12 @@ def _list_calls_for_request(chat: Conversation, request: str, is_sure: bool) -> 
 
 def _find_meant_call(
     chat: Conversation,
-    rules: ValueRules,
     reply: str,
     rejected: Sequence[ToolCall] | None,
     described: Sequence[ToolCall],
 ) -> AskedCall | None:
     """Return the call that a reply should have been: of a tool for what it gives to another, or that it means."""
-    if takers := _find_takers_instead(chat, rules, rejected or described):
+    if takers := _find_intended_tools(chat, rejected or described):
         places = list_places(_find_question(chat))
         return AskedCall(takers, by_question=bool(places), names=places)
     if has_called(chat) or rejected is not None:
@@ -183,13 +184,13 @@ def _find_meant_tools(chat: Conversation, reply: str) -> tuple[list[Tool], bool]
     one that the question asks for as its words say.
     """
     question, shown = _find_question(chat), shown_names(chat.toolbox.tools)
-    is_forced = chat.profile.forces_calls
+    is_strict = chat.profile.forces_calls
     meant = named = find_named_tools(reply, shown)
-    if not named and is_forced and works_out(reply):
+    if not named and is_strict and works_out(reply):
         meant = named = _find_sure_reading_tools(chat, "calculate")
     if not named:
-        meant = find_refused_tools(reply, question, shown, is_forced) or _find_sure_reading_tools(chat, question)
-        if is_forced and not meant and is_refusal(reply):
+        meant = find_refused_tools(reply, question, shown, is_strict) or _find_sure_reading_tools(chat, question)
+        if is_strict and not meant and is_refusal(reply):
             index = ToolIndex(shown.values())
             meant = rank_tools(index, f"{question}\n{find_lack(reply)}", chat.tool_usage.counts)[:_MAX_LIKELY]
         meant = _select_reading(meant, question)
@@ -229,7 +230,7 @@ def _find_domain_reading_tools(chat: Conversation, request: str) -> list[Tool]:
     if any(map(takes_query, reading)):
         own = [tool for tool in chat.toolbox.tools if tool.server == reading[0].server]
         called = [name for server, name in _list_called(chat) if server == reading[0].server]
-        reading = list_before_query(own, called) or [*filter(takes_query, reading)]
+        reading = list_table_tools(own, called) or [*filter(takes_query, reading)]
     return reading[:_MAX_LIKELY] if _can_ask_for(chat, reading) else []
 
 
@@ -245,12 +246,12 @@ def _find_changing_tools(chat: Conversation, question: str) -> list[Tool]:
     return likely if _can_ask_for(chat, likely) else []
 
 
-def _find_takers_instead(chat: Conversation, rules: ValueRules, rejected: Sequence[ToolCall]) -> list[Tool]:
+def _find_intended_tools(chat: Conversation, rejected: Sequence[ToolCall]) -> list[Tool]:
     """Return the tools for what void calls give to tools that do not take it."""
     tools = chat.toolbox.tools
     called = [(tool, call) for call in rejected for tool in find_tools(call.name, tools)]
-    made = _list_called(chat)
-    takers = [taker for tool, call in called for taker in rules.find_takers(tool, call.arguments)]
+    made, rules = _list_called(chat), ValueRules(chat)
+    takers = [taker for tool, call in called for taker in rules.find_intended_tools(tool, call.arguments)]
     takers = [taker for taker in takers if (taker.server, taker.name) not in made]
     return takers if _can_ask_for(chat, takers) else []
 

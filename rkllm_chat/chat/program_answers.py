@@ -17,7 +17,7 @@ from ..core.messages import Tool, ToolResult
 from ..core.sanitize import shorten_line, summarize_arguments
 from ..prompt.budget import find_last_turn
 from .conversation import Conversation
-from .value_rules import may_write
+from .tool_traits import may_write
 
 _MAX_SAID_LENGTH = 120
 _MAX_CALLS = 5

@@ -37,13 +37,15 @@ from ..core.i18n import Words
 from ..core.messages import DeclineReason, Message, Status, Tool, ToolCall, ToolResult
 from ..core.protocols import CallPosition, Consent, Decline, RunEdited
 from ..prompt.budget import find_last_turn
+from .argument_values import drop_placeholders
 from .builtin_tools import BUILTIN_TOOLS, find_last_handle_number
 from .context import compute_result_budget, make_call_toolbox
 from .conversation import Conversation
 from .event_stream import Emit
 from .result_budget import ResultBudget
 from .running_calls import PreparedCall, RunningCalls
-from .value_rules import ValueRules, drop_placeholders, may_write
+from .tool_traits import may_write
+from .value_rules import ValueRules
 
 _Absent = Literal["absent"]
 _Verdict = Literal["run", "refused", "spent", "declined", "unpermitted", "repeated", "stopped", "absent"]
@@ -220,7 +222,7 @@ class ReplyCalls:
         Nobody is there to be asked, or its server says that it only reads, and no call since may have changed anything.
         """
         fingerprint, state = run.fingerprint, self._state
-        if not state.was_made(fingerprint) or _only_reads(run.tool) or not self._rules.hold_for(run.tool):
+        if not state.was_made(fingerprint) or _only_reads(run.tool) or not self._rules.apply_to(run.tool):
             return False
         is_told = not state.find_writes_since(fingerprint) if run.tool.read_only else not self._chat.can_ask
         return is_told or state.is_unchanged(fingerprint)
@@ -245,7 +247,7 @@ class ReplyCalls:
         run = next((run for run in runs if isinstance(run, PreparedCall)), None)
         if run is None or self.was_declined or self._state.was_made(run.fingerprint):
             return None
-        if not (must_ask or self._rules.support(run.tool, run.call.arguments, by_question, names)):
+        if not (must_ask or self._rules.may_offer(run.tool, run.call.arguments, by_question, names)):
             if not (names or may_write(run.tool)):
                 self.missing += self._rules.list_missing(run.tool, run.call.arguments)
             return None
@@ -343,10 +345,7 @@ class ReplyCalls:
         run = resolve_call(call, tools, self._chat.prompt_words)
         if not isinstance(run, PreparedCall):
             return run
-        arguments = run.call.arguments
-        rules = self._rules
-        for amend in (rules.write_percentages, rules.write_time_zones, rules.fill_folder, rules.drop_limits):
-            arguments = amend(run.tool, arguments)
+        arguments = self._rules.amend(run.tool, run.call.arguments)
         return replace(run, call=replace(run.call, arguments=arguments))
 
     def _find_forbidden(self, run: PreparedCall) -> ReplyDiscarded | None:
@@ -381,7 +380,7 @@ class ReplyCalls:
         must_ask = bool(missing) or (is_again and not run.tool.read_only)
         made_up = self._rules.list_made_up(run.tool, call.arguments)
         verdict = await self._ask(run, replace(position, made_up=made_up), must_ask)
-        is_unexplained = verdict in ("unpermitted", "declined") and self._rules.hold_for(run.tool)
+        is_unexplained = verdict in ("unpermitted", "declined") and self._rules.apply_to(run.tool)
         self.was_denied = self.was_denied or is_unexplained
         if verdict != "stopped":
             state.record_call(run.fingerprint, _only_reads(run.tool), may_write(run.tool))

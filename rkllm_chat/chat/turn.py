@@ -47,6 +47,7 @@ from .context import (
 )
 from .conversation import Conversation
 from .event_stream import Emit, stream_events
+from .open_requests import OpenRequests
 from .program_answers import (
     ask_for_values,
     choose_last_result,
@@ -59,9 +60,9 @@ from .program_answers import (
     list_said,
 )
 from .reply_requests import ReplyRequests
+from .reply_rules import ReplyRules
 from .reply_stream import ReplyStream
 from .tool_calls import ReplyCalls, TurnState
-from .value_rules import ValueRules
 
 _MIN_ECHO_LENGTH = 12
 """Characters from which on an answer that stands in the request repeats it."""
@@ -74,7 +75,7 @@ class Turn:
 
     def __init__(self, chat: Conversation) -> None:
         self._chat = chat
-        self._rules = ValueRules(chat)
+        self._reply_rules, self._open_requests = ReplyRules(chat), OpenRequests(chat)
         self._state = TurnState()
         self._requests = ReplyRequests(chat)
         self._unrun = ""  # the calls of the last reply that did not run
@@ -148,7 +149,8 @@ class Turn:
             await emit(Notice(chat.words("chat.steps", steps=len(self._requests.usages))))
         if outcome == "answered" and self._answered_by != "result":
             answer = chat.history[-1].text
-            if rest := describe_rest(chat, self._rules.find_left_out(answer), self._rules.list_unsettled()):
+            left_out, unsettled = self._reply_rules.find_left_out(answer), self._open_requests.list_unsettled()
+            if rest := describe_rest(chat, left_out, unsettled):
                 await emit(Text(f"\n\n{rest}"))
         await self._requests.trim_history(emit, estimate_question_tokens(chat))
         await emit(TurnEnded(outcome, tuple(self._requests.usages), self._answered_by))
@@ -168,14 +170,14 @@ class Turn:
                     # in the place of its calls, of which none has started: they are neither run nor answered
                     rejected = [found.call for found in calls.found if isinstance(found, CallFound)]
                     kind, calls = "discarded", ReplyCalls(chat, self._state, starts_early=False)
-                is_open = not kind or rejected or self._has_more() or self._rules.is_change_open(reply.shown_text)
+                is_open = not kind or rejected or self._has_more() or self._reply_rules.is_change_open(reply.shown_text)
                 if not calls.found and is_open:
                     announced = await self._call_announced(reply, calls, rejected, emit)
                 if not (calls.found or kind) and (calls.missing or await self._refuses(reply, emit)):
                     kind = "discarded"
             finally:  # kept only now: a call replaces it only if the user accepts that call
                 is_last = not (calls.found or calls.missing or kind or announced)
-                kept = "refusal" if is_last and self._rules.is_sorry(reply.shown_text) else kind
+                kept = "refusal" if is_last and self._reply_rules.apologizes(reply.shown_text) else kind
                 self._requests.keep(reply, "discarded" if announced else kept)
             if announced:
                 await self._replace(reply if not kind else None, announced, emit)
@@ -202,7 +204,7 @@ class Turn:
         elif not (reply.has_text or reply.calls):
             return self._must_answer(reply)
         elif not (reply.calls or reply.described):
-            discarded = self._find_unfit(reply, "chat") or self._rules.find_unrelated(reply.shown_text)
+            discarded = self._find_unfit(reply, "chat") or self._reply_rules.find_unrelated(reply.shown_text)
         if discarded:
             await emit(discarded)
         return bool(discarded)
@@ -213,7 +215,7 @@ class Turn:
             asked = build_prompt(self._chat, None, kind)[-1].text
             if _repeats_request(reply.shown_text.strip(), asked, list_said(self._chat)):
                 return ReplyDiscarded(reason="echo")
-        return self._rules.find_unfit(reply.shown_text)
+        return self._reply_rules.find_unfit(reply.shown_text)
 
     async def _call_announced(
         self, reply: ReplyStream, calls: ReplyCalls, rejected: Sequence[ToolCall] | None, emit: Emit
@@ -231,9 +233,7 @@ class Turn:
         """
         chat, described = self._chat, [event.call for event in reply.described]
         accepted = None if has_called(self._chat) else await calls.offer(described, must_ask=False)
-        asked_calls = (
-            iter(()) if accepted else list_asked_calls(chat, self._rules, reply.shown_text, rejected, described)
-        )
+        asked_calls = iter(()) if accepted else list_asked_calls(chat, reply.shown_text, rejected, described)
         for asked in asked_calls:
             if calls.was_declined:
                 break
@@ -265,13 +265,14 @@ class Turn:
         if not has_called(self._chat):
             return False
         is_corrected = find_corrected_call(self._chat) is not None
-        rules = self._rules
-        return is_corrected or bool(rules.find_helping_tools() or rules.find_left_over() or rules.find_open_request())
+        requests = self._open_requests
+        is_open = requests.find_helping_tools() or requests.find_left_over() or requests.find_open_request()
+        return is_corrected or bool(is_open)
 
     async def _refuses(self, reply: ReplyStream, emit: Emit) -> bool:
         """Return whether a reply refuses in words what the model may do well without the tools, and say so."""
         is_first = not (reply.described or has_result(self._chat))
-        if refused := self._rules.find_refused(reply.shown_text) if is_first else None:
+        if refused := self._reply_rules.find_refused(reply.shown_text) if is_first else None:
             await emit(refused)
         return refused is not None
 
@@ -312,9 +313,9 @@ class Turn:
             with thinking_off(chat, self._requests.usages[-1].is_cut):
                 try:
                     await self._requests.send(reply, kind, partial(_emit_unless_call, self._report_changes(emit)))
-                    unfit = self._find_unfit(reply, kind) or self._rules.find_refused_fact(reply.shown_text)
+                    unfit = self._find_unfit(reply, kind) or self._reply_rules.find_refused_fact(reply.shown_text)
                 finally:
-                    kept: ReplyKind = "refusal" if self._rules.is_sorry(reply.shown_text) else "forced"
+                    kept: ReplyKind = "refusal" if self._reply_rules.apologizes(reply.shown_text) else "forced"
                     self._requests.keep(reply, kept if reply.has_text and not unfit else "discarded")
             if unfit:
                 await emit(unfit)

@@ -13,7 +13,8 @@ from rkllm_chat.calls.formats import FORMATS
 from rkllm_chat.calls.model_families import find_family
 from rkllm_chat.chat.answer import Answer
 from rkllm_chat.chat.conversation import Conversation
-from rkllm_chat.chat.value_rules import REASONS, may_write
+from rkllm_chat.chat.tool_traits import may_write
+from rkllm_chat.chat.value_rules import REASONS
 from rkllm_chat.config.named_settings import make_settings
 from rkllm_chat.config.policy import Policy
 from rkllm_chat.config.settings import Generation

@@ -1,0 +1,144 @@
+"""Which arguments of a call have a value that stands nowhere, and which values say nothing.
+
+Schema and grammar see nothing wrong with a value that a model makes up. So each value is looked for in a text: the
+question, the conversation and the results.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..calls.schema.resolve import properties_of, required_of
+from ..core.messages import Tool
+from ..prompt.tool_ranking import CJK_RUN
+from .evidence import KATAKANA, MIN_SUPPORTED, WORD, Source, list_names, normalize, sounds_like, walk_leaves
+from .tool_traits import may_write, split_name
+
+__all__ = [
+    "drop_placeholders",
+    "is_generic",
+    "is_placeholder",
+    "is_uninformative",
+    "list_unsupported",
+    "list_unsupported_optional",
+    "list_unsupported_required",
+    "may_be_translation",
+]
+
+_PLACEHOLDER = re.compile(
+    r"(?:[a-z]:)?[\\/]+(?:path|your|folder|directory)(?:[\\/_ -].*)?|(?:[\\/]|[a-z]:[\\/])?path[\\/]to[\\/].*"
+    r"|your[_ -].*|<[^<>]*>|\.\.\.|…|none|null|n/a",
+    re.IGNORECASE,
+)
+"""What models write into an argument that is not given."""
+_GENERIC_WORDS = """
+    any auto automatic current default here home local localhost localtime location me my now system this time timezone
+    today user utc zone
+"""
+"""Words of a value that names what is here, now or usual: nobody has to say it to a call that only reads."""
+_LATIN_NAME = re.compile(r"[^\W\d_]+(?:[\s/._-][^\W\d_]+)*")
+
+
+def list_unsupported(
+    tool: Tool, arguments: Mapping[str, Any], known: Source, question: Source | None = None
+) -> list[str]:
+    """Return the arguments with a value that stands nowhere; choices that the schema lists and its defaults do.
+
+    A call that only reads may say "here" and "now" without being told to.
+
+    Args:
+        tool: The tool.
+        arguments: The arguments of the call.
+        known: Where values may stand.
+        question: What the fields of an object may say in words of their own; None if they may not.
+    """
+    declared, reads = properties_of(tool.schema), not may_write(tool)
+
+    def stands(name: str, leaf: object) -> bool:
+        return _is_choice_or_default(leaf, declared.get(name)) or known.has(leaf) or (reads and is_generic(leaf))
+
+    unknown = {
+        name: [leaf for leaf in walk_leaves(value) if not stands(name, leaf)] for name, value in arguments.items()
+    }
+    return [
+        name
+        for name, value in arguments.items()
+        if is_uninformative(tool, name, value, known)
+        or (unknown[name] and not (question and _restates_question(value, unknown[name], question)))
+    ]
+
+
+def list_unsupported_required(
+    tool: Tool, arguments: Mapping[str, Any], known: Source, question: Source | None = None
+) -> list[str]:
+    """Return the required ones of `list_unsupported`: nobody said what they are."""
+    required = required_of(tool.schema)
+    return [name for name in list_unsupported(tool, arguments, known, question) if name in required]
+
+
+def list_unsupported_optional(tool: Tool, arguments: Mapping[str, Any], known: Source) -> list[str]:
+    """Return the optional ones of `list_unsupported`."""
+    required = required_of(tool.schema)
+    return [name for name in list_unsupported(tool, arguments, known) if name not in required]
+
+
+def drop_placeholders(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments without optional ones whose value says that there is none: `/path/to/folder`, `<name>`."""
+    required = required_of(tool.schema)
+    return {name: value for name, value in arguments.items() if name in required or not is_placeholder(value)}
+
+
+def is_placeholder(value: object) -> bool:
+    """Return whether a value is what models write into an argument that is not given."""
+    return isinstance(value, str) and bool(_PLACEHOLDER.fullmatch(value.strip()))
+
+
+def is_uninformative(tool: Tool, name: str, value: object, known: Source) -> bool:
+    """Return whether the value of an argument is a placeholder: also "note title" for `title` of `read_note`."""
+    if not isinstance(value, str):
+        return False
+    words, own, of_tool = ({*WORD.findall(normalize(split_name(text)))} for text in (value, name, tool.name))
+    repeats_name = words <= own | of_tool and not words.isdisjoint(own - known.words)
+    return is_placeholder(value) or repeats_name
+
+
+def is_generic(value: object) -> bool:
+    """Return whether a value names what is here, now or usual, and nothing in particular."""
+    words = WORD.findall(normalize(split_name(str(value))))
+    return bool(words) and {*words} <= {*_GENERIC_WORDS.split()}
+
+
+def may_be_translation(value: object, question: Source) -> bool:
+    """Return whether a value may be a name of a Japanese or Chinese question in Latin letters, such as Asia/Tokyo.
+
+    A name in katakana says how it sounds: Tokyo is no Honolulu.
+    """
+    spoken = [name for name in list_names(question.original) if KATAKANA.fullmatch(name)]
+    is_latin = _LATIN_NAME.fullmatch(str(value)) is not None and not CJK_RUN.search(str(value))
+    is_translated = is_latin and CJK_RUN.search(question.text) is not None
+    return is_translated and (not spoken or any(sounds_like(name, str(value)) for name in spoken))
+
+
+def _restates_question(value: Any, unknown: Sequence[Any], question: Source) -> bool:
+    """Return whether an object says what the question does: half of it in the question's words, and no other number.
+
+    The fields of a server ask for words of its own: {"name": "Mia", "type": "person", "facts": ["lives in Graz"]}.
+
+    Args:
+        value: The object, or a list with one.
+        unknown: The values in it that stand nowhere.
+        question: The question.
+    """
+    leaves = list(walk_leaves(value))
+    has_fields = isinstance(value, Mapping) or (isinstance(value, list) and any(isinstance(v, Mapping) for v in value))
+    is_half_said = sum(map(question.has, leaves)) >= MIN_SUPPORTED * len(leaves)
+    return has_fields and is_half_said and not any(map(str.isdigit, "".join(map(str, unknown))))
+
+
+def _is_choice_or_default(value: object, schema: Any) -> bool:
+    if not isinstance(schema, Mapping):
+        return False
+    choices = schema.get("enum")
+    return (isinstance(choices, list) and value in choices) or ("default" in schema and schema["default"] == value)

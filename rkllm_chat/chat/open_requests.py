@@ -1,0 +1,174 @@
+"""What of the question is still open in a turn, and which tools may help to look it up."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Sequence
+
+from ..calls.described_calls import asks
+from ..calls.schema.resolve import required_of
+from ..core.messages import Tool, ToolResult
+from ..prompt.tool_ranking import (
+    CJK_RUN,
+    ToolIndex,
+    extract_question_terms,
+    extract_terms,
+    find_domain_tools,
+    find_sure_tools,
+    split_clauses,
+    split_requests,
+)
+from .evidence import Evidence, Source, list_names, walk_leaves
+from .tool_traits import describe_tool, may_write, takes_query
+from .turn_rules import TurnRules
+
+__all__ = ["OpenRequests", "list_table_tools"]
+
+_MAX_QUERIES = 3
+"""How many queries of a turn may fail until no other one is asked for."""
+_JOINING_ENDINGS = ("と", "や", "和", "及")
+"""How the first of two things ends that a Japanese or Chinese question joins."""
+_FOLLOW_UP = re.compile(r"^(?:じゃあ?|では|それでは|それなら|那么?)|(?:呢|は)[?？]?$")
+"""How a short question in Japanese or Chinese goes on with the one before."""
+_OVERVIEW = re.compile(r"\b(?:all|entire|every|whole)\b", re.IGNORECASE)
+"""Description of a tool that tells all that there is."""
+_SQL_STATEMENT = re.compile(r"\s*(?:SELECT|INSERT|UPDATE|DELETE|WITH)\b", re.IGNORECASE)
+_ERROR_TEXT = re.compile(r"(?:\w+ )?error\b|no such\b", re.IGNORECASE)
+"""How the text of a result begins that is an error, although its server says that the call completed."""
+
+
+class OpenRequests(TurnRules):
+    """What of the last question of a conversation nobody has looked up, and the tools that are tried for it."""
+
+    def find_left_over(self) -> list[str]:
+        """Return what the question names and nobody has looked up: the model is made to write a call with it."""
+        if not self._are_on or self._chat.answers_json:  # a request for JSON names much that nobody is to look up
+            return []
+        evidence = self._evidence
+        called = {(result.server, result.tool) for result in evidence.results}
+        tools = (tool for tool in self._tools if (tool.server, tool.name) in called)
+        about = {term for tool in tools for term in extract_terms(describe_tool(tool))}  # `get_memory` looks up "RAM"
+        left_over = evidence.left_over
+        return [name for name in left_over if not name.isalpha() or about.isdisjoint(extract_terms(name))]
+
+    def list_unsettled(self) -> list[str]:
+        """Return the names and files of a question in no call and no result; a word in katakana was translated.
+
+        None of them where something was changed: its calls say it in words of their own.
+        """
+        evidence = self._evidence
+        if self._has_changed(evidence):
+            return []
+        left_over = [name for name in self.find_left_over() if not evidence.count_failed(name)]
+        return [name for name in left_over if not name[0].isdigit() and not CJK_RUN.fullmatch(name)]
+
+    def find_open_request(self) -> str:
+        """Return what of the question is open, where a tool may read it; "" for nothing.
+
+        Behind calls it is a part that clearly means a tool that only reads and has not been called, else a request of
+        which no call has a value; before them it is all of the question. Where that was measured: it is forced or asked
+        alone.
+        """
+        if not (self._are_on and self._are_strict) or self._chat.answers_json:
+            return ""
+        evidence = self._evidence
+        question, tools = evidence.question.original, [tool for tool in self._tools if tool.server]
+        if not evidence.ran_or_refused:
+            return question if self._may_be_read(question) else ""
+        clauses = split_clauses(question)
+        asking = [*filter(asks, clauses)] or clauses  # "... and buy them for 41.30" asks for nothing
+        is_joined = len(asking) > 1 or any(clause.endswith(_JOINING_ENDINGS) for clause in clauses)
+        if not is_joined and any(result.status == "completed" for result in evidence.results):
+            return ""
+        called = {(result.server, result.tool) for result in evidence.ran_or_refused}
+        index, counts = ToolIndex(tools), self._chat.tool_usage.counts
+        for clause in asking:
+            domain = find_domain_tools(index, clause, counts)
+            meant = find_sure_tools(index, clause, counts) or [*filter(takes_query, domain), *domain][:1]
+            if any(not may_write(tool) and (tool.server, tool.name) not in called for tool in meant):
+                return clause
+        requests = filter(self._may_be_read, split_requests(question))
+        return next((request for request in requests if not _is_looked_up(request, evidence, tools)), "")
+
+    def find_tools_before(self) -> list[Tool]:
+        """Return the tools that only read and that the turn before called, if a first question may go on with them."""
+        evidence = self._evidence
+        goes_on = list_names(evidence.question.original) or _FOLLOW_UP.search(evidence.question.text)
+        if not (goes_on and self._are_on and self._are_strict) or evidence.ran_or_refused:
+            return []
+        before = [tool for tool in self._tools if (tool.server, tool.name) in evidence.called_before]
+        return [tool for tool in before if tool.server and not may_write(tool)]
+
+    def find_helping_tools(self) -> list[Tool]:
+        """Return the tools of its server that help where the last look-up found nothing, where that was measured.
+
+        A model asks a memory for a sentence, and a database for columns that it makes up. Tools that tell all that
+        there is come first; for a query also those that describe a table, and then the query again. So it is where only
+        tables were looked up, and the question names something else.
+        """
+        evidence = self._evidence
+        if not (evidence.results and self._are_on and self._are_strict):
+            return []
+        failed = next(filter(_found_nothing, reversed(evidence.results)), None)
+        last = failed or evidence.results[-1]
+        own = [tool for tool in self._tools if tool.server == last.server]
+        called = [result.tool for result in evidence.results if result.server == last.server]
+        if failed and not _is_query(failed):
+            return _list_overview_tools(own, called)
+        query = failed.tool if failed else next((tool.name for tool in own if takes_query(tool)), "")
+        if not failed and (query in called or not evidence.left_over):
+            return []
+        is_told_more = called[-1] != query and called.count(query) < _MAX_QUERIES
+        return list_table_tools(own, called) or [tool for tool in own if tool.name == query and is_told_more]
+
+    def _may_be_read(self, request: str) -> bool:
+        """Return whether a request has a word of a tool that only reads."""
+        tools = [tool for tool in self._tools if tool.server and not may_write(tool)]
+        reading = {term for tool in tools for term in extract_terms(describe_tool(tool))}
+        return not reading.isdisjoint(extract_question_terms(request))
+
+
+def list_table_tools(tools: Sequence[Tool], called: Collection[str]) -> list[Tool]:
+    """Return the tools that are called before a query: they tell the tables, or else describe one.
+
+    Args:
+        tools: The tools of a server that has a database.
+        called: The names of those that were called, which are left out.
+    """
+    describing = [tool for tool in tools if "table" in tool.name and tool.name not in called and not may_write(tool)]
+    return _list_overview_tools(tools, called) or describing
+
+
+def _list_overview_tools(tools: Sequence[Tool], called: Collection[str]) -> list[Tool]:
+    """Return the tools that tell without arguments all that there is, if they were not called."""
+    new = (tool for tool in tools if tool.name not in called and not (may_write(tool) or required_of(tool.schema)))
+    return [tool for tool in new if _OVERVIEW.search(describe_tool(tool))]
+
+
+def _found_nothing(result: ToolResult) -> bool:
+    """Return whether a look-up found nothing: its text is JSON without any value, or its query failed."""
+    if _is_query(result) and (result.status == "failed" or _ERROR_TEXT.match(result.text)):
+        return True
+    try:
+        values = [*walk_leaves(json.loads(result.text))]
+    except (ValueError, RecursionError):
+        return False
+    return not values
+
+
+def _is_query(result: ToolResult) -> bool:
+    """Return whether a result is of a call with a statement in SQL."""
+    return any(isinstance(value, str) and _SQL_STATEMENT.match(value) for value in walk_leaves(result.arguments))
+
+
+def _is_looked_up(request: str, evidence: Evidence, tools: Sequence[Tool]) -> bool:
+    """Return whether a call of the turn has a value of a request, or no value and is of a tool that it speaks of."""
+    asked, terms = Source(request), {*extract_question_terms(request)}
+    about = {(tool.server, tool.name): {*extract_terms(describe_tool(tool))} for tool in tools}
+    return any(
+        any(map(asked.has_part, walk_leaves(result.arguments)))
+        if result.arguments
+        else not terms.isdisjoint(about.get((result.server, result.tool), ()))
+        for result in evidence.ran_or_refused
+    )

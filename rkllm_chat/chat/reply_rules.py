@@ -1,0 +1,198 @@
+"""Is a reply an answer: to the question, in its language, and with something of the results?
+
+What is found is a row of `value_rules.REASONS`; another reply is then asked for, or a call.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence, Set
+
+from ..calls.described_calls import (
+    admits_failure,
+    asks_for_change,
+    claims_change,
+    is_apology,
+    is_data,
+    is_refusal,
+    repeats_question,
+    tells_only,
+)
+from ..core.events import ReplyDiscarded
+from ..core.i18n import detect_text_language
+from ..core.messages import Tool, ToolResult
+from ..prompt.tool_ranking import CJK_RUN, extract_terms
+from .evidence import MIN_SUPPORTED, WORD, Evidence, Source, get_stop_words, normalize, walk_leaves
+from .tool_traits import describe_tool, may_write
+from .turn_rules import TurnRules
+
+__all__ = ["ReplyRules"]
+
+_MIN_JUDGED_WORDS = 5
+"""Words from which on an answer must have something of its results, where the family was not measured."""
+_MIN_RESULT_WORDS = 2
+"""Words from which on a result tells something of its own, so that an answer must have one of them."""
+_MIN_FOREIGN_LETTERS = 8
+"""Chinese and Japanese characters from which on an answer is a sentence in one of these languages."""
+_LANGUAGE_NAME = re.compile(
+    r"[英译訳翻中法德韩韓日西俄][文语語]|[译訳翻]|translat|language|japan|chin(?:a|ese)|kanji|hiragana|katakana"
+)
+"""What a question about another language has."""
+
+
+class ReplyRules(TurnRules):
+    """What makes a reply no answer to the last question of a conversation, and what it leaves out."""
+
+    def find_unrelated(self, reply: str) -> ReplyDiscarded | None:
+        """Return why an answer is asked for once more: it leaves results out, or is in another language.
+
+        Where that was not measured for the family, a short answer stands ("Yes.", "Done.").
+        """
+        evidence = self._evidence
+        if self._chat.answers_json:
+            return None
+        if self._are_strict and _is_in_other_language(reply, evidence.question):
+            return ReplyDiscarded(reason="foreign")
+        is_short = len(WORD.findall(reply)) < _MIN_JUDGED_WORDS and not self._are_strict
+        mentioned = self._find_mentioned(reply)
+        has_failed = all(result.status == "failed" for result in evidence.results)
+        if evidence.failures and has_failed and not is_short:
+            return None if admits_failure(reply) else ReplyDiscarded(reason="unrelated")
+        if is_short or all(mentioned.values()):
+            return None
+        if any(mentioned.values()):
+            return ReplyDiscarded(reason="unrelated")
+        called = {(result.server, result.tool) for result in evidence.results}
+        about = [describe_tool(tool) for tool in self._tools if (tool.server, tool.name) in called]
+        return None if _answers_the_rest(reply, evidence, about) else ReplyDiscarded(reason="unrelated")
+
+    def find_left_out(self, reply: str) -> list[ToolResult]:
+        """Return the results, and the failures beside them, that an answer has nothing of."""
+        evidence, mentioned = self._evidence, self._find_mentioned(reply)
+        if not (any(mentioned.values()) or self.find_unrelated(reply)):  # it is about something else
+            return []
+        left_out = [evidence.results[index] for index, is_mentioned in mentioned.items() if not is_mentioned]
+        return left_out + ([] if admits_failure(reply) else evidence.failures)
+
+    def find_unfit(self, reply: str) -> ReplyDiscarded | None:
+        """Return why a reply is no answer, whatever it tells of results; JSON is one where the question asks for it."""
+        evidence = self._evidence
+        # without tools, a model that repeats something may be asked to
+        if self._are_strict and self._tools and repeats_question(reply, evidence.question.original):
+            return ReplyDiscarded(reason="echo")
+        is_prose = evidence.ran_or_refused and not self._chat.answers_json and "json" not in evidence.question.text
+        return ReplyDiscarded(reason="data") if is_prose and is_data(reply) else self.find_unmade(reply)
+
+    def find_unmade(self, reply: str) -> ReplyDiscarded | None:
+        """Return why an answer does not stand: it says that a change was made, and no call has made one."""
+        if not (self._are_on and self._tools) or self._chat.answers_json:
+            return None
+        evidence = self._evidence
+        question = evidence.question.original
+        is_claimed = asks_for_change(question) and claims_change(reply, question)
+        return ReplyDiscarded(reason="unmade") if is_claimed and not self._has_changed(evidence) else None
+
+    def is_change_open(self, reply: str) -> bool:
+        """Return whether a change is claimed that no call has made, or the call that the question asks for failed."""
+        return bool(self.find_unmade(reply)) or self._has_failed_change()
+
+    def find_refused(self, reply: str) -> ReplyDiscarded | None:
+        """Return why an answer is asked for without the tools, where that was measured: later ones apologize, too."""
+        is_judged = self._are_strict and self._tools and not self._chat.answers_json
+        return ReplyDiscarded(reason="refused") if is_judged and is_apology(reply) else None
+
+    def find_refused_fact(self, reply: str) -> ReplyDiscarded | None:
+        """Return why an answer does not stand that apologizes to who only tells something."""
+        return self.find_refused(reply) if tells_only(self._evidence.question.original) else None
+
+    def apologizes(self, reply: str) -> bool:
+        """Return whether an answer without any call apologizes, where that was measured: later ones would repeat it."""
+        is_first = self._are_strict and not self._evidence.ran_or_refused
+        return is_first and bool(self._tools) and is_apology(reply)
+
+    def _find_mentioned(self, reply: str) -> dict[int, bool]:
+        """Return the indices of the results that an answer is to mention, and whether it has something of each.
+
+        None that failed, nor one of which a later call was made, nor a change beside other results: the program says
+        what was changed. "Thank you for the information!", and a refusal that a conversation has once, are repeated
+        behind every result; of two results a model often tells one.
+        """
+        evidence = self._evidence
+        if not self._are_on or self._chat.answers_json:
+            return {}
+        writing = {(tool.server, tool.name) for tool in self._tools if may_write(tool)}
+        results = evidence.results
+        completed = [index for index in evidence.final_results if results[index].status == "completed"]
+        read = [index for index in completed if (results[index].server, results[index].tool) not in writing]
+        return {index: _mentions_result(reply, results[index].text, evidence) for index in read or completed[-1:]}
+
+    def _has_failed_change(self) -> bool:
+        """Return whether the question asks for a change, and of its calls one has failed and none has made a change."""
+        evidence = self._evidence
+        is_asked = self._are_on and self._are_strict and asks_for_change(evidence.question.original)
+        failed = [result for result in evidence.failures if may_write(Tool(result.tool))]
+        return is_asked and len(failed) == 1 and not self._has_changed(evidence)
+
+
+def _mentions_result(reply: str, text: str, evidence: Evidence) -> bool:
+    """Return whether an answer has a word or a number of a result that the question has not.
+
+    An answer in another script than the result may be a translation, which keeps the numbers.
+    """
+    is_translated = bool(CJK_RUN.search(reply)) != bool(CJK_RUN.search(text))
+    said = Source(reply)
+    asked = evidence.question.words | evidence.used.words | get_stop_words()
+    told = [
+        word
+        for word in WORD.findall(normalize(_read_values(text)))
+        if (len(word) > 2 or word.isdigit())
+        and not (word in asked or (word.isalpha() and evidence.question.has(word)))  # "file" is no news of "files"
+    ]
+    numbers = [*filter(str.isdigit, told)]
+    if is_translated:
+        return not numbers or any(map(said.has, numbers))
+    tells_little = len(told) < _MIN_RESULT_WORDS and not numbers  # "soap is on the list now."
+    return tells_little or any(map(said.has, told)) or bool(CJK_RUN.search(reply))
+
+
+def _read_values(text: str) -> str:
+    """Return the values of a result in JSON, and of another one its text: "entities" says nothing of who they are."""
+    try:
+        return "\n".join(map(str, walk_leaves(json.loads(text))))
+    except (ValueError, RecursionError):  # a server may nest as deep as it likes
+        return text
+
+
+def _is_in_other_language(reply: str, question: Source) -> bool:
+    """Return whether an answer is a sentence in another language than a question that speaks of none.
+
+    A few names or numbers are of no language, and Chinese characters alone may be a Japanese answer if they are few.
+    """
+    asked, said = detect_text_language(question.original), detect_text_language(reply)
+    if not (asked and said) or asked == said or _LANGUAGE_NAME.search(question.text):
+        return False
+    letters = sum(map(len, CJK_RUN.findall(reply)))
+    is_sentence = len(WORD.findall(reply)) >= _MIN_JUDGED_WORDS
+    return is_sentence and not letters if said == "en" else letters >= _MIN_FOREIGN_LETTERS
+
+
+def _answers_the_rest(reply: str, evidence: Evidence, about: Sequence[str]) -> bool:
+    """Return whether an answer takes up what the question asks beside what the called tools are about.
+
+    "CPU stands for ..." is an answer although `get_load` was called before it. An apology is none, nor is what has
+    little but the words of the question.
+
+    Args:
+        reply: The answer.
+        evidence: What the turn knows.
+        about: The descriptions of the tools.
+    """
+    asked, said = ({*extract_terms(text)} for text in (evidence.question.original, reply))
+    rest = asked - {*extract_terms("\n".join([*about, evidence.used.original]))}
+    shared, new = rest & said, said - asked
+
+    def tell(terms: Set[str], of: Set[str]) -> bool:  # pairs of characters such as 什么 are in any sentence
+        return any(term.isascii() and term.isalpha() for term in terms) or len(terms) >= MIN_SUPPORTED * len(of)
+
+    return bool(shared and new) and tell(shared, rest) and tell(new, said) and not is_refusal(reply)
