@@ -67,8 +67,8 @@ _CJK_CHANGES = (
     "|复制|取消"
 )
 _CHANGE_REQUEST = re.compile(
-    r"(?:^|[.,;:!?\n]\s*|\b(?:please|and|then|also|to|you|me)\s+)(?:add(?!\s*\d)|append|book|cancel|change|copy|correct|create"
-    r"|delete|edit|fix|insert|make|move|note|order|put|record|register|remember|remove|rename|save|schedule|send|set|store|update|write)\b"
+    r"(?:^|[.,;:!?\n]\s*|\b(?:please|and|then|also|to|you|me)\s+|\.\w{1,5}\s+)(?:add(?!\s*\d)|append|book|cancel|change|copy|correct|create"
+    r"|delete|edit|enter|fix|insert|make|mark|move|note|order|put|record|register|remember|remove|rename|save|schedule|send|set|store|update|write)\b"
     rf"|(?:{_CJK_CHANGES})(?!了|し(?:まし)?た|され)|(?:書い|書き込ん|作っ|消し|送っ|変え|覚え|入れ)て(?!あ|い[るま])|记住|记下|写到|写进|加到",
     re.IGNORECASE,
 )
@@ -91,10 +91,21 @@ _ASKS = re.compile(
     re.IGNORECASE,
 )
 """What a message has that asks for something."""
+_FOLLOW_UP = re.compile(
+    r"^(?:and|what about|how about)\s+(?:(?:in|for|at|on|of|the|my|our)\s+)*"
+    r"((?!what|when|where|which|who|how)\w[\w' -]{1,30}?)\s*\?",
+    re.IGNORECASE,
+)
 _QUESTION = re.compile(
     r"[?？]|(?:^|[.!;,]\s*|\band\s+)(?:what|when|where|which|who|whose|why|how)\b|か。?\s*$|[吗呢][。]?\s*$",
     re.IGNORECASE,
 )
+_REQUEST = re.compile(
+    r"\b(?:please|(?:can|could|would|will) (?:you|we)|want|need|like)\b"
+    r"|ください|下さい|くれ|もら[いえ]|いただけ|お願い|ほしい|欲しい|[请請帮幫想]|能不能|可以|要",
+    re.IGNORECASE,
+)
+"""What a question has that is a request: "Could you send it?"."""
 _CHANGE_CLAIM = re.compile(
     r"\b(?:I(?:['’]ve| have)?|(?:has|have) been|was|were|is now|are now|successfully)\b.{0,60}?\b(?:added|appended"
     r"|booked|cancell?ed|changed|copied|created|deleted|edited|inserted|moved|recorded|registered|removed|renamed|saved"
@@ -114,7 +125,11 @@ _SENTENCE = re.compile(r"[^.!?。！？\n]+(?:\.\w[^.!?。！？\n]*)*")
 _MIN_QUESTION_LENGTH = 6
 _APOLOGY_LENGTH = 24
 """Characters of a reply in which an apology has begun."""
-_WORKED_OUT = re.compile(r"\d(?:\s?[^\W\d_]{1,12})?(?:\s*(?:[*×÷]|\\times|\\div|\\cdot)\s*|\s[-+/−]\s)[^\w\s]{0,2}\d")
+_LATEX_TEXT = re.compile(r"\\text\{[^{}]*\}")
+_WORKED_OUT = re.compile(
+    r"\\frac\{[^{}]*\d[^{}]*\}\{[^{}]*\d"
+    r"|\d(?:\s?[^\W\d_]{1,12})?(?:\s*(?:[*×÷]|\\times|\\div|\\cdot)\s*|\s[-+/−]\s)[^\w\s]{0,2}\d"
+)
 """Two numbers, with their units, and what is done with them: "21.1 km × 5.8", "129.00 EUR * 0.10"."""
 _CODE_ANSWER = re.compile(r"```|\A\s*(?:SELECT|INSERT|UPDATE|DELETE|curl|cat)\b")
 """Code in place of what it would give."""
@@ -130,6 +145,15 @@ _TEXT_PARAMETERS = (
     r"q|query|sql|statement|command|code|expression|keywords?|search\w*|\w*text|pattern|content\w*|message|body|title"
 )
 """Names of parameters that take any text."""
+_CJK_FILE = re.compile(
+    r"(?:^|[\s「『\"'“（(、。，,:：?？!！])((?=[^.\s]*[\u3005-\u9fff])[^\s「」『』\"'“”（）()、。，,:：?？!！]{1,40}"
+    r"\.[A-Za-z][A-Za-z0-9]{0,4})(?![A-Za-z0-9])"
+)
+"""The name of a file in Japanese or Chinese, with what may stand before it."""
+_CJK_LEAD = re.compile(
+    r".*(?:を|写到|写进|写入|存到|加到|记到)|^(?:[请請]|帮我|幫我|看一?[下看]|读一?[下读]?|打开|查一?[下看]?|把|在|从|往|给我?|到)+"
+)
+"""What stands before it."""
 _FORMS_OF_PLACES: Mapping[str, re.Pattern[str]] = {
     r"ur[il]s?|address|link|website": re.compile(r"https?://[^\s、。，）」』]*[\w/]"),
     _FILE_PARAMETERS: re.compile(
@@ -239,7 +263,7 @@ def find_named_tools(reply: str, shown: Mapping[str, Tool]) -> list[Tool]:
 
 def works_out(reply: str) -> bool:
     """Return whether a reply calculates, in which small models err."""
-    return bool(_WORKED_OUT.search(reply))
+    return bool(_WORKED_OUT.search(_LATEX_TEXT.sub("", reply)))
 
 
 def repeats_question(reply: str, question: str) -> bool:
@@ -279,8 +303,8 @@ def asks(message: str) -> bool:
 
 
 def is_question(message: str) -> bool:
-    """Return whether a message is a question, and no request in other words."""
-    return bool(_QUESTION.search(message))
+    """Return whether a message is a question, and neither a request in the form of one nor one for a change."""
+    return bool(_QUESTION.search(message)) and not (_REQUEST.search(message) or asks_for_change(message))
 
 
 def tells_only(message: str) -> bool:
@@ -288,12 +312,17 @@ def tells_only(message: str) -> bool:
     return bool(_TELLS.search(message)) and not (asks(message) or asks_for_change(message))
 
 
+def brings_content(reply: str) -> bool:
+    """Return whether a reply may itself be what was asked for: a list, a poem, code."""
+    return bool(_CONTENT.search(reply))
+
+
 def claims_change(reply: str, question: str) -> bool:
     """Return whether a reply says that something was changed.
 
     It is not said of what the reply itself brings, unless the question names a file that it should be in.
     """
-    if _CONTENT.search(reply) and not any(form.search(question) for form in _FORMS_OF_PLACES.values()):
+    if brings_content(reply) and not any(form.search(question) for form in _FORMS_OF_PLACES.values()):
         return False
     sentences = (match[0] for match in _SENTENCE.finditer(reply))
     return any(_CHANGE_CLAIM.search(sentence) and not _NEGATION.search(sentence) for sentence in sentences)
@@ -333,11 +362,16 @@ def find_refused_tools(reply: str, question: str, shown: Mapping[str, Tool], is_
 
 def list_places(question: str) -> list[str]:
     """Return the files, addresses and dates that a question names."""
-    places = list[str]()
+    places = [_CJK_LEAD.sub("", match[1], count=1) for match in _CJK_FILE.finditer(question)]
     for form in _FORMS.values():
         places += (match[0] for match in form.finditer(question))
         question = form.sub(" ", question)  # an address has the names of files
     return places
+
+
+def list_follow_ups(question: str) -> list[str]:
+    """Return what a short question asks in the place of what was asked before: "and the library?"."""
+    return [match[1] for match in _FOLLOW_UP.finditer(question)]
 
 
 def find_takers(value: str, tools: Iterable[Tool]) -> list[Tool]:

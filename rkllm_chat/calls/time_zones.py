@@ -22,6 +22,11 @@ def write_time_zones(arguments: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def is_time_zone(name: str, value: object) -> bool:
+    """Return whether an argument is a time zone by its name and its value: which one a place has, a model may know."""
+    return _PARAMETER.fullmatch(name) is not None and value in available_timezones()
+
+
 def _find_zone(value: str) -> str:
     """Return the name of the zone of a city; the value itself if it is a zone, or no zone is named after it."""
     zones, city = available_timezones(), value.strip().replace(" ", "_").casefold()

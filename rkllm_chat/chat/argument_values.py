@@ -18,6 +18,7 @@ from .tool_traits import may_write, split_name
 
 __all__ = [
     "drop_placeholders",
+    "is_choice_or_default",
     "is_generic",
     "is_placeholder",
     "is_uninformative",
@@ -57,7 +58,7 @@ def list_unsupported(
     declared, reads = properties_of(tool.schema), not may_write(tool)
 
     def stands(name: str, leaf: object) -> bool:
-        return _is_choice_or_default(leaf, declared.get(name)) or known.has(leaf) or (reads and is_generic(leaf))
+        return is_choice_or_default(leaf, declared.get(name)) or known.has(leaf) or (reads and is_generic(leaf))
 
     unknown = {
         name: [leaf for leaf in walk_leaves(value) if not stands(name, leaf)] for name, value in arguments.items()
@@ -85,9 +86,9 @@ def list_unsupported_optional(tool: Tool, arguments: Mapping[str, Any], known: S
 
 
 def drop_placeholders(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments without optional ones whose value says that there is none: `/path/to/folder`, `<name>`."""
-    required = required_of(tool.schema)
-    return {name: value for name, value in arguments.items() if name in required or not is_placeholder(value)}
+    """Return the arguments without optional ones whose value says that there is none: `/path/to/folder`, "", `<x>`."""
+    given = {name for name, value in arguments.items() if not (value == "" or is_placeholder(value))}
+    return {name: value for name, value in arguments.items() if name in given or name in required_of(tool.schema)}
 
 
 def is_placeholder(value: object) -> bool:
@@ -110,12 +111,13 @@ def is_generic(value: object) -> bool:
     return bool(words) and {*words} <= {*_GENERIC_WORDS.split()}
 
 
-def may_be_translation(value: object, question: Source) -> bool:
+def may_be_translation(value: object, question: Source, used: Sequence[str] = ()) -> bool:
     """Return whether a value may be a name of a Japanese or Chinese question in Latin letters, such as Asia/Tokyo.
 
-    A name in katakana says how it sounds: Tokyo is no Honolulu.
+    A name in katakana says how it sounds: Tokyo is no Honolulu. Those that calls have `used` are no longer meant.
     """
     spoken = [name for name in list_names(question.original) if KATAKANA.fullmatch(name)]
+    spoken = [name for name in spoken if not any(name in other or sounds_like(name, other) for other in used)]
     is_latin = _LATIN_NAME.fullmatch(str(value)) is not None and not CJK_RUN.search(str(value))
     is_translated = is_latin and CJK_RUN.search(question.text) is not None
     return is_translated and (not spoken or any(sounds_like(name, str(value)) for name in spoken))
@@ -137,7 +139,8 @@ def _restates_question(value: Any, unknown: Sequence[Any], question: Source) -> 
     return has_fields and is_half_said and not any(map(str.isdigit, "".join(map(str, unknown))))
 
 
-def _is_choice_or_default(value: object, schema: Any) -> bool:
+def is_choice_or_default(value: object, schema: Any) -> bool:
+    """Return whether the schema of an argument lists a value, or has it as the default."""
     if not isinstance(schema, Mapping):
         return False
     choices = schema.get("enum")

@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from ..calls.described_calls import (
     asks_for_change,
     asks_to_remember,
+    brings_content,
     find_lack,
     find_named_tools,
     find_refused_tools,
     find_takers,
     is_refusal,
+    list_follow_ups,
     list_places,
     takes_other_paths,
     tells_only,
@@ -36,12 +38,14 @@ from ..prompt.tool_ranking import (
 )
 from .context import can_force_calls, loses_conversation, request_call
 from .conversation import Conversation
-from .evidence import list_names
+from .evidence import Source, list_names
 from .open_requests import OpenRequests, list_table_tools
 from .reply_rules import ReplyRules
-from .tool_traits import may_be_meant, may_write, takes_query
+from .tool_traits import may_be_meant, may_write, names_verb, shares_term, takes_query
 from .value_rules import ValueRules
 
+_MAKING = ("create", "make", "write")
+"""How the name of a tool begins for what a model may as well write into its reply."""
 _MAX_LIKELY = 3
 """How many likely tools a model may be made to call that names none."""
 
@@ -102,7 +106,7 @@ def _list_calls_for_question(
     elif meant := _find_meant_call(chat, reply, rejected, described):
         yield meant
     elif (before := requests.find_tools_before()) and _can_ask_for(chat, before):
-        yield AskedCall(before, by_question=True, names=list_names(question))
+        yield AskedCall(before, by_question=True, names=list_names(question) or list_follow_ups(question))
     # before what the words mean: a call with one of these has a value of the question
     if left_over := requests.find_left_over():
         for tools in _list_tools_for_rest(chat, left_over):
@@ -113,13 +117,13 @@ def _list_calls_for_question(
     sure = _find_sure_reading_tools(chat, request)
     if sure and not (meant and meant.tools == sure):
         yield AskedCall(sure, by_question=True)
-    if request and not meant:
-        yield from _list_calls_for_request(chat, request, is_sure=bool(sure))
+    if request:
+        yield from _list_calls_for_request(chat, request, is_meant=bool(meant or (sure and not has_called(chat))))
 
 
-def _list_calls_for_request(chat: Conversation, request: str, is_sure: bool) -> Iterator[AskedCall]:
-    """Return the calls for a request that names no tool: what the model makes of it alone, or of its server's tools."""
-    if (not is_sure or has_called(chat)) and _may_ask_alone(chat):
+def _list_calls_for_request(chat: Conversation, request: str, is_meant: bool) -> Iterator[AskedCall]:
+    """Return the calls for a request: what the model makes of it alone, if no tool is meant, and its server's tools."""
+    if not is_meant and _may_ask_alone(chat):
         yield AskedCall(request=request, by_question=True)
     if domain := _find_domain_reading_tools(chat, request):
         yield AskedCall(domain)
@@ -132,9 +136,14 @@ def _find_meant_call(
     described: Sequence[ToolCall],
 ) -> AskedCall | None:
     """Return the call that a reply should have been: of a tool for what it gives to another, or that it means."""
-    if takers := _find_intended_tools(chat, rejected or described):
-        places = list_places(_find_question(chat))
-        return AskedCall(takers, by_question=bool(places), names=places)
+    places = list_places(_find_question(chat))
+    takers = _find_intended_tools(chat, rejected or described)
+    if rejected and not (takers or has_called(chat)):
+        reading = [tool for tool in chat.toolbox.tools if tool.server and not may_write(tool)]
+        takers = [taker for place in places for taker in find_takers(place, reading)]
+    if takers and _can_ask_for(chat, takers):
+        names = places or list_follow_ups(_find_question(chat))
+        return AskedCall(takers, by_question=bool(names), names=names)
     if has_called(chat) or rejected is not None:
         return None
     meant, is_named = _find_meant_tools(chat, reply)
@@ -198,13 +207,19 @@ def _find_meant_tools(chat: Conversation, reply: str) -> tuple[list[Tool], bool]
         meant = [tool for tool in meant if tool.server] or meant
     if not meant and _leaves_change(chat, reply):
         meant = _find_changing_tools(chat, question)
+        # "Yes, I would order two." of a tool that orders; "Write a poem." may be answered by the reply itself
+        is_left = is_refusal(reply) or asks_to_remember(question)
+        acting = [tool for tool in meant if names_verb(tool, Source(question)) and not tool.name.startswith(_MAKING)]
+        places = list_places(question)
+        meant = meant if is_left else acting or [taker for place in places for taker in find_takers(place, meant)]
     return (meant, bool(named)) if _can_ask_for(chat, meant) else ([], False)
 
 
 def _leaves_change(chat: Conversation, reply: str) -> bool:
-    """Return whether a reply refuses a change, or only says that it remembers something, where that was measured."""
+    """Return whether a reply refuses a change, or only speaks of it, where that was measured."""
     question = _find_question(chat)
-    is_left = asks_to_remember(question) or (asks_for_change(question) and is_refusal(reply))
+    is_spoken_of = not brings_content(reply) or bool(list_places(question))
+    is_left = asks_to_remember(question) or (asks_for_change(question) and is_spoken_of)
     return is_left and chat.profile.forces_calls
 
 
@@ -224,13 +239,17 @@ def _find_sure_reading_tools(chat: Conversation, request: str) -> list[Tool]:
 
 
 def _find_domain_reading_tools(chat: Conversation, request: str) -> list[Tool]:
-    """Return the likely tools of the server that a request is about, and that only read."""
-    domain = find_domain_tools(ToolIndex(chat.toolbox.tools), request, chat.tool_usage.counts)
-    reading = [tool for tool in domain if not may_write(tool)]
+    """Return the likely tools of the server that a request is about, or names, and that only read."""
+    tools, source = chat.toolbox.tools, Source(request)
+    domain = find_domain_tools(ToolIndex(tools), request, chat.tool_usage.counts)
+    named = [tool for tool in tools if tool.server and shares_term(tool.server, source)]
+    reading = [tool for tool in domain or named if not may_write(tool)]
+    called = [name for server, name in _list_called(chat) if reading and server == reading[0].server]
     if any(map(takes_query, reading)):
         own = [tool for tool in chat.toolbox.tools if tool.server == reading[0].server]
-        called = [name for server, name in _list_called(chat) if server == reading[0].server]
         reading = list_table_tools(own, called) or [*filter(takes_query, reading)]
+    elif called:
+        return []
     return reading[:_MAX_LIKELY] if _can_ask_for(chat, reading) else []
 
 
@@ -252,8 +271,7 @@ def _find_intended_tools(chat: Conversation, rejected: Sequence[ToolCall]) -> li
     called = [(tool, call) for call in rejected for tool in find_tools(call.name, tools)]
     made, rules = _list_called(chat), ValueRules(chat)
     takers = [taker for tool, call in called for taker in rules.find_intended_tools(tool, call.arguments)]
-    takers = [taker for taker in takers if (taker.server, taker.name) not in made]
-    return takers if _can_ask_for(chat, takers) else []
+    return [taker for taker in takers if (taker.server, taker.name) not in made]
 
 
 def _may_ask_alone(chat: Conversation) -> bool:
@@ -269,7 +287,7 @@ def _may_ask_alone(chat: Conversation) -> bool:
 def _list_tools_for_rest(chat: Conversation, left_over: Sequence[str]) -> list[list[Tool]]:
     """Return the tools that may look up what a question names and nobody has looked up, in the order to try them.
 
-    Those that take a file or an address left over, then any, then likely ones that the turn has not called, since a
+    Those that take a file or an address left over, then any, and likely ones that the turn has not called, since a
     model repeats its last call. An engine that can only be asked is asked for a likely one. A look-up
     changes nothing: forced to call any tool, a model made an appointment at a date that had the number left over.
     """
@@ -281,4 +299,6 @@ def _list_tools_for_rest(chat: Conversation, left_over: Sequence[str]) -> list[l
         return [likely[:_MAX_LIKELY]] if request_call(chat, likely[:_MAX_LIKELY]) else []
     takers = [taker for name in left_over for taker in find_takers(name, tools) if taker.server]
     others = [tool for tool in likely if (tool.server, tool.name) not in _list_called(chat)][:_MAX_LIKELY]
-    return [*filter(None, (takers, tools, others))]
+    # a number may be of any tool, a name is rather of a likely one
+    tiers = (takers, others, tools) if all(map(str.istitle, left_over)) else (takers, tools, others)
+    return [*filter(None, tiers)]

@@ -32,6 +32,7 @@ from ..prompt.untrusted_text import neutralize_line
 from ..storage.session_records import ContextTrimmed
 from .builtin_tools import DESCRIBE_TOOL, MORE_TOOL, ResultPager, ToolboxWithLocalTool, answer_describe_call
 from .conversation import Conversation
+from .evidence import REFERENCE
 from .result_budget import ResultBudget, make_result_budget
 from .tool_selection import find_signatures, select_catalogue, select_tool_lines, select_tool_signatures
 
@@ -68,13 +69,21 @@ def build_prompt(
     if kind == "flat":
         start = find_last_turn(shown)
         turn, earlier = shown[start:], shown[:start]
-        return compose_flat_prompt(turn, answer_words(turn[0].text if turn else ""), system, kinds, earlier)
+        question = turn[0].text if turn else ""
+        referred = find_referred_results(earlier) if REFERENCE.search(question) else []
+        return compose_flat_prompt(turn, answer_words(question), system, kinds, earlier, referred)
     call_format, catalogue, asks_answer = chat.call_format, select_catalogue(chat), kind == "answer"
     if chat.backend.native_tools:
         return compose_native_prompt(shown, words, system, call_format, catalogue, kinds, asks_answer, answer_words)
     # else the answer was asked for in a prompt of its own, and the question is in the conversation once
     repeats = loses_conversation(chat)
     return compose_prompt(shown, (), words, system, call_format, catalogue, kinds, asks_answer, answer_words, repeats)
+
+
+def find_referred_results(earlier: Sequence[Message]) -> list[Message]:
+    """Return the completed results of the last turn: "How much is it?" is about them."""
+    turn = earlier[find_last_turn(earlier) :] if earlier else ()
+    return [message for message in turn if message.result and message.result.status == "completed"]
 
 
 def load_answer_words(chat: Conversation, question: str) -> Words:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
@@ -25,8 +26,10 @@ __all__ = [
     "WORD",
     "Evidence",
     "Source",
+    "found_nothing",
     "get_stop_words",
     "is_composed",
+    "is_query",
     "list_names",
     "normalize",
     "sounds_like",
@@ -65,6 +68,9 @@ KATAKANA = re.compile(r"[\u30a0-\u30ff]+")
 _ALIKE = str.maketrans({"l": "r", "c": "k", "q": "k", "v": "b", "w": "b", "x": "ks", "f": "h", "z": "s"})
 """Consonants that Japanese writes in the same way."""
 _MIN_ALIKE = 0.55
+_SQL_STATEMENT = re.compile(r"\s*(?:SELECT|INSERT|UPDATE|DELETE|WITH)\b", re.IGNORECASE)
+_ERROR_TEXT = re.compile(r"(?:\w+ )?error\b|no such\b", re.IGNORECASE)
+"""How the text of a result begins that is an error, although its server says that the call completed."""
 _MONTHS = """
     january february march april may june july august september october november december
 """
@@ -310,6 +316,22 @@ def _is_said(message: Message, following: Message) -> bool:
     if message.role == "assistant":
         return message.reply_kind not in UNSENT_KINDS and following.role != "tool"
     return message.result is None or message.result.status == "completed"
+
+
+def found_nothing(result: ToolResult) -> bool:
+    """Return whether a look-up found nothing: its text is JSON without any value, or its query failed."""
+    if is_query(result) and (result.status == "failed" or _ERROR_TEXT.match(result.text)):
+        return True
+    try:
+        values = [*walk_leaves(json.loads(result.text))]
+    except (ValueError, RecursionError):
+        return False
+    return not values
+
+
+def is_query(result: ToolResult) -> bool:
+    """Return whether a result is of a call with a statement in SQL."""
+    return any(isinstance(value, str) and _SQL_STATEMENT.match(value) for value in walk_leaves(result.arguments))
 
 
 def list_names(question: str) -> list[str]:

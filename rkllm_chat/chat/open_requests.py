@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Collection, Sequence
 
-from ..calls.described_calls import asks
+from ..calls.described_calls import asks, list_follow_ups
 from ..calls.schema.resolve import required_of
-from ..core.messages import Tool, ToolResult
+from ..core.messages import Tool
 from ..prompt.tool_ranking import (
     CJK_RUN,
     ToolIndex,
@@ -19,7 +18,7 @@ from ..prompt.tool_ranking import (
     split_clauses,
     split_requests,
 )
-from .evidence import Evidence, Source, list_names, walk_leaves
+from .evidence import Evidence, Source, found_nothing, is_query, list_names, walk_leaves
 from .tool_traits import describe_tool, may_write, takes_query
 from .turn_rules import TurnRules
 
@@ -33,9 +32,6 @@ _FOLLOW_UP = re.compile(r"^(?:じゃあ?|では|それでは|それなら|那么
 """How a short question in Japanese or Chinese goes on with the one before."""
 _OVERVIEW = re.compile(r"\b(?:all|entire|every|whole)\b", re.IGNORECASE)
 """Description of a tool that tells all that there is."""
-_SQL_STATEMENT = re.compile(r"\s*(?:SELECT|INSERT|UPDATE|DELETE|WITH)\b", re.IGNORECASE)
-_ERROR_TEXT = re.compile(r"(?:\w+ )?error\b|no such\b", re.IGNORECASE)
-"""How the text of a result begins that is an error, although its server says that the call completed."""
 
 
 class OpenRequests(TurnRules):
@@ -70,7 +66,7 @@ class OpenRequests(TurnRules):
         which no call has a value; before them it is all of the question. Where that was measured: it is forced or asked
         alone.
         """
-        if not (self._are_on and self._are_strict) or self._chat.answers_json:
+        if not self._are_strict or self._chat.answers_json:
             return ""
         evidence = self._evidence
         question, tools = evidence.question.original, [tool for tool in self._tools if tool.server]
@@ -85,6 +81,8 @@ class OpenRequests(TurnRules):
         index, counts = ToolIndex(tools), self._chat.tool_usage.counts
         for clause in asking:
             domain = find_domain_tools(index, clause, counts)
+            if not {server for server, _ in called}.isdisjoint(tool.server for tool in domain):
+                domain = [*filter(takes_query, domain)]
             meant = find_sure_tools(index, clause, counts) or [*filter(takes_query, domain), *domain][:1]
             if any(not may_write(tool) and (tool.server, tool.name) not in called for tool in meant):
                 return clause
@@ -94,8 +92,9 @@ class OpenRequests(TurnRules):
     def find_tools_before(self) -> list[Tool]:
         """Return the tools that only read and that the turn before called, if a first question may go on with them."""
         evidence = self._evidence
-        goes_on = list_names(evidence.question.original) or _FOLLOW_UP.search(evidence.question.text)
-        if not (goes_on and self._are_on and self._are_strict) or evidence.ran_or_refused:
+        question = evidence.question.original
+        goes_on = list_names(question) or list_follow_ups(question) or _FOLLOW_UP.search(question)
+        if not (goes_on and self._are_strict) or evidence.ran_or_refused:
             return []
         before = [tool for tool in self._tools if (tool.server, tool.name) in evidence.called_before]
         return [tool for tool in before if tool.server and not may_write(tool)]
@@ -108,13 +107,13 @@ class OpenRequests(TurnRules):
         tables were looked up, and the question names something else.
         """
         evidence = self._evidence
-        if not (evidence.results and self._are_on and self._are_strict):
+        if not (evidence.results and self._are_strict):
             return []
-        failed = next(filter(_found_nothing, reversed(evidence.results)), None)
+        failed = next(filter(found_nothing, reversed(evidence.results)), None)
         last = failed or evidence.results[-1]
         own = [tool for tool in self._tools if tool.server == last.server]
         called = [result.tool for result in evidence.results if result.server == last.server]
-        if failed and not _is_query(failed):
+        if failed and not is_query(failed):
             return _list_overview_tools(own, called)
         query = failed.tool if failed else next((tool.name for tool in own if takes_query(tool)), "")
         if not failed and (query in called or not evidence.left_over):
@@ -144,22 +143,6 @@ def _list_overview_tools(tools: Sequence[Tool], called: Collection[str]) -> list
     """Return the tools that tell without arguments all that there is, if they were not called."""
     new = (tool for tool in tools if tool.name not in called and not (may_write(tool) or required_of(tool.schema)))
     return [tool for tool in new if _OVERVIEW.search(describe_tool(tool))]
-
-
-def _found_nothing(result: ToolResult) -> bool:
-    """Return whether a look-up found nothing: its text is JSON without any value, or its query failed."""
-    if _is_query(result) and (result.status == "failed" or _ERROR_TEXT.match(result.text)):
-        return True
-    try:
-        values = [*walk_leaves(json.loads(result.text))]
-    except (ValueError, RecursionError):
-        return False
-    return not values
-
-
-def _is_query(result: ToolResult) -> bool:
-    """Return whether a result is of a call with a statement in SQL."""
-    return any(isinstance(value, str) and _SQL_STATEMENT.match(value) for value in walk_leaves(result.arguments))
 
 
 def _is_looked_up(request: str, evidence: Evidence, tools: Sequence[Tool]) -> bool:

@@ -23,7 +23,7 @@ from ..core.events import ReplyDiscarded
 from ..core.i18n import detect_text_language
 from ..core.messages import Tool, ToolResult
 from ..prompt.tool_ranking import CJK_RUN, extract_terms
-from .evidence import MIN_SUPPORTED, WORD, Evidence, Source, get_stop_words, normalize, walk_leaves
+from .evidence import MIN_SUPPORTED, WORD, Evidence, Source, found_nothing, get_stop_words, normalize, walk_leaves
 from .tool_traits import describe_tool, may_write
 from .turn_rules import TurnRules
 
@@ -123,14 +123,21 @@ class ReplyRules(TurnRules):
             return {}
         writing = {(tool.server, tool.name) for tool in self._tools if may_write(tool)}
         results = evidence.results
-        completed = [index for index in evidence.final_results if results[index].status == "completed"]
+        tried = {result.server for result in results if found_nothing(result)}  # of these the last one tells
+        last = {result.server: index for index, result in enumerate(results)}
+        completed = [
+            index
+            for index in evidence.final_results
+            if results[index].status == "completed"
+            and (results[index].server not in tried or index == last[results[index].server])
+        ]
         read = [index for index in completed if (results[index].server, results[index].tool) not in writing]
         return {index: _mentions_result(reply, results[index].text, evidence) for index in read or completed[-1:]}
 
     def _has_failed_change(self) -> bool:
         """Return whether the question asks for a change, and of its calls one has failed and none has made a change."""
         evidence = self._evidence
-        is_asked = self._are_on and self._are_strict and asks_for_change(evidence.question.original)
+        is_asked = self._are_strict and asks_for_change(evidence.question.original)
         failed = [result for result in evidence.failures if may_write(Tool(result.tool))]
         return is_asked and len(failed) == 1 and not self._has_changed(evidence)
 

@@ -219,12 +219,13 @@ class ReplyCalls:
     def _is_settled(self, run: PreparedCall) -> bool:
         """Return whether a call was made before and is neither run again nor asked about.
 
-        Nobody is there to be asked, or its server says that it only reads, and no call since may have changed anything.
+        Nobody is there to be asked, or it only reads, by its server or its name, and no call since may have changed
+        anything: asked about each, a user saw `list_tables` and `describe_table` eight times.
         """
         fingerprint, state = run.fingerprint, self._state
         if not state.was_made(fingerprint) or _only_reads(run.tool) or not self._rules.apply_to(run.tool):
             return False
-        is_told = not state.find_writes_since(fingerprint) if run.tool.read_only else not self._chat.can_ask
+        is_told = not self._chat.can_ask if may_write(run.tool) else not state.find_writes_since(fingerprint)
         return is_told or state.is_unchanged(fingerprint)
 
     async def offer(

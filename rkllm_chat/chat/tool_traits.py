@@ -27,8 +27,7 @@ READING_VERBS = """
 
 def may_write(tool: Tool) -> bool:
     """Return whether a call may change something, as far as server and name say; nothing is allowed because of it."""
-    first = next(iter(WORD.findall(CAMEL_CASE.sub(" ", tool.name))), "").casefold()
-    return not (tool.read_only or first in READING_VERBS.split())
+    return not (tool.read_only or _first_word(tool) in READING_VERBS.split())
 
 
 def takes_query(tool: Tool) -> bool:
@@ -67,4 +66,4 @@ def split_name(name: str) -> str:
 
 
 def _first_word(tool: Tool) -> str:
-    return next(iter(WORD.findall(tool.name.replace("_", " "))), "")
+    return next(iter(WORD.findall(split_name(tool.name))), "").casefold()

@@ -170,7 +170,8 @@ class Turn:
                     # in the place of its calls, of which none has started: they are neither run nor answered
                     rejected = [found.call for found in calls.found if isinstance(found, CallFound)]
                     kind, calls = "discarded", ReplyCalls(chat, self._state, starts_early=False)
-                is_open = not kind or rejected or self._has_more() or self._reply_rules.is_change_open(reply.shown_text)
+                is_open = not kind or rejected or not has_called(chat) or self._has_more()
+                is_open = is_open or self._reply_rules.is_change_open(reply.shown_text)
                 if not calls.found and is_open:
                     announced = await self._call_announced(reply, calls, rejected, emit)
                 if not (calls.found or kind) and (calls.missing or await self._refuses(reply, emit)):

@@ -32,8 +32,8 @@ class TurnRules:
 
     @property
     def _are_strict(self) -> bool:
-        """Whether the rules apply that were measured with some model families only, the profiles that force calls."""
-        return self._chat.profile.forces_calls
+        """Whether those apply, too, that were measured with some model families only, the profiles that force calls."""
+        return self._are_on and self._chat.profile.forces_calls
 
     @property
     def _tools(self) -> Sequence[Tool]:

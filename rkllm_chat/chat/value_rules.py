@@ -14,12 +14,22 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
 from typing import Any
 
-from ..calls.described_calls import asks_for_change, find_takers, is_question, is_taken, list_places, tells_only
+from ..calls.described_calls import (
+    asks_for_change,
+    find_takers,
+    is_question,
+    is_taken,
+    list_follow_ups,
+    list_places,
+    tells_only,
+)
 from ..calls.percentages import write_percentages
 from ..calls.schema.resolve import properties_of, required_of
-from ..calls.time_zones import write_time_zones
+from ..calls.time_zones import is_time_zone, write_time_zones
+from ..calls.written_values import write_as_said
 from ..core.events import ReplyDiscarded
 from ..core.messages import Tool, ToolResult
 from ..prompt.tool_ranking import (
@@ -31,6 +41,7 @@ from ..prompt.tool_ranking import (
     rank_tools,
 )
 from .argument_values import (
+    is_choice_or_default,
     is_generic,
     is_placeholder,
     is_uninformative,
@@ -48,6 +59,7 @@ from .evidence import (
     Source,
     get_stop_words,
     is_composed,
+    list_names,
     normalize,
     sounds_like,
     walk_leaves,
@@ -98,7 +110,7 @@ _ENGLISH_WORDS = "a and how my of that the this what when where which who why wi
 _MAX_OF_DOMAIN = 4
 """How many tools of the server that a question is about are considered."""
 _ASKS_WHAT_WAS_SAID = re.compile(
-    r"\b(?:did|have|had) I (?:\w+ )?(?:say|said|tell|told|mention)|\bI (?:\w+ )?(?:said|told|mentioned)\b"
+    r"\b(?:did|have|had) i (?:\w+ )?(?:say|said|tell|told|mention)|\bi (?:\w+ )?(?:said|told|mentioned)\b"
     r"|と(?:言|話|伝え)(?:い|っ|し)|覚えて(?:い)?(?:る|ます)|[说說告訴诉提]过"
 )
 """What a question has that asks for what the user said before."""
@@ -122,12 +134,15 @@ class ValueRules(TurnRules):
             return ReplyDiscarded(reason="misplaced", values=tool.name)
         evidence = self._evidence
         # before `apply_to`, since these tools are the program's own
-        if self._are_strict and self._are_on and _reads_unasked_resource(tool, arguments, evidence):
+        is_own = not self._chat.is_run_by_client(tool)
+        if self._are_strict and is_own and _reads_unasked_resource(tool, arguments, evidence):
             return ReplyDiscarded(reason="unspoken", values=tool.name)
         if not self.apply_to(tool):
             return None
         reason = _find_reason(tool, arguments, evidence, self._are_strict)
-        if not reason or (reason == "unasked" and self._chat.can_ask):
+        # a person decides whether a request means it; a question does not
+        is_decided = self._chat.can_ask and not (self._are_strict and is_question(evidence.question.original))
+        if not reason or (reason == "unasked" and is_decided):
             return None
         values = ", ".join(map(_write_value, walk_leaves(arguments)))
         return ReplyDiscarded(reason=reason, values=f"{tool.name}: {values}" if values else tool.name)
@@ -144,6 +159,8 @@ class ValueRules(TurnRules):
         question = evidence.question.original
         others = [other for other in tools if other.server and may_write(other) == may_write(tool)]
         leaves = [(name, str(leaf)) for name, value in arguments.items() for leaf in walk_leaves(value)]
+        if (tool.server, tool.name) in evidence.called_before and (other := list_follow_ups(question)):
+            return [] if _uses_name(arguments, other) else [tool]  # "and the library?" is not about the pool
         is_named = bool(tool.server) and shares_term(tool.name, evidence.question)
         is_about_question = is_named or any(evidence.question.has_part(leaf) for _, leaf in leaves)
         takers = [
@@ -153,8 +170,12 @@ class ValueRules(TurnRules):
             or any(place in leaf and not (tool.server and is_taken(tool, name, place)) for name, leaf in leaves)
             for taker in find_takers(place, others)
         ]
-        if not (evidence.ran_or_refused or list_places(question)) and tool.server and not may_write(tool):
-            takers = self._find_likelier_tools(tool, others)
+        is_first = not (evidence.ran_or_refused or list_places(question))
+        if is_first and tool.server and not may_write(tool):
+            named = [other.server for other in others if shares_term(other.server, evidence.question)]
+            is_elsewhere = bool(named) and tool.server not in named and (not is_named or not leaves)
+            if not is_about_question or (is_elsewhere and any(map(str.istitle, list_names(question)))):
+                takers = self._find_likelier_tools(tool, others)
         failed = {(result.server, result.tool) for result in evidence.ran_or_refused if result.status != "completed"}
         meant = [taker for taker in takers if may_be_meant(taker, question)]
         return [taker for taker in meant if (taker.server, taker.name) not in failed]
@@ -164,8 +185,10 @@ class ValueRules(TurnRules):
         question, counts = self._evidence.question.original, self._chat.tool_usage.counts
         index = ToolIndex(self._tools)
         domain = find_domain_tools(index, question, counts)
-        is_instead = domain and domain[0].server != tool.server and tool not in rank_tools(index, question, counts)
-        return [other for other in domain if other in others][:_MAX_OF_DOMAIN] if is_instead else []
+        if domain and domain[0].server != tool.server and tool not in rank_tools(index, question, counts):
+            return [other for other in domain if other in others][:_MAX_OF_DOMAIN]
+        named = [other for other in others if shares_term(other.server, self._evidence.question)]
+        return [other for other in named if other.server != tool.server][:_MAX_OF_DOMAIN]
 
     def may_offer(self, tool: Tool, arguments: Mapping[str, Any], by_question: bool, names: Sequence[str]) -> bool:
         """Return whether a call that the reply does not make may be made: all of its values stand somewhere.
@@ -196,8 +219,15 @@ class ValueRules(TurnRules):
         # the folder of a server may stand before the name of a file that the question has
         source = Source("\n".join([evidence.question.original, evidence.referred, *self._folders]))
         unsupported = list_unsupported(tool, arguments, source, evidence.question)
-        may_translate = not may_write(tool)
-        return all(may_translate and may_be_translation(arguments[name], evidence.question) for name in unsupported)
+        if not unsupported or may_write(tool):
+            return not unsupported
+        used = [str(leaf) for result in evidence.results for leaf in walk_leaves(result.arguments)]
+        has_names = any(name.isascii() and name.istitle() for name in list_names(evidence.question.original))
+        return all(
+            may_be_translation(arguments[name], evidence.question, used)
+            or (has_names and is_time_zone(name, arguments[name]))
+            for name in unsupported
+        )
 
     def is_known(self, value: str) -> bool:
         """Return whether a value stands in the question, the conversation or a result."""
@@ -239,6 +269,9 @@ class ValueRules(TurnRules):
             return arguments
         question = self._evidence.question
         arguments = write_time_zones(write_percentages(arguments, question.original))
+        if self._are_strict:
+            places = list_places(question.original)
+            arguments = write_as_said(arguments, self._evidence.known.original, places, date.today())
         arguments = _fill_folder(tool, arguments, question, self._chat.get_folders().get(tool.server, ()))
         return _drop_unasked(tool, arguments, question) if self._are_strict and not may_write(tool) else arguments
 
@@ -274,12 +307,15 @@ def _drop_unasked(tool: Tool, arguments: Mapping[str, Any], question: Source) ->
 
     `lines = 1` of a file about beans left the beans out.
     """
-    required, unasked = required_of(tool.schema), list_unsupported_optional(tool, arguments, question)
+    required, declared = required_of(tool.schema), properties_of(tool.schema)
+    unasked = list_unsupported_optional(tool, arguments, question)
 
     def is_unasked(name: str, value: object) -> bool:
+        if name in required or isinstance(value, bool) or not isinstance(value, int | float | str):
+            return False
         is_one = value == 1 and "1" not in question.text  # "the last one" has the number 1, in words
-        is_scalar = isinstance(value, int | float | str)
-        return name not in required and is_scalar and (name in unasked or is_one or is_generic(value))
+        is_vague = is_one or (is_generic(value) and not question.has(value))
+        return name in unasked or (is_vague and not is_choice_or_default(value, declared.get(name)))
 
     return {name: value for name, value in arguments.items() if not is_unasked(name, value)}
 
@@ -303,11 +339,10 @@ def _find_reason(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence, i
     """
     question = evidence.question.original
     if not evidence.results:
-        is_asked = asks_for_change(question) or names_verb(tool, evidence.question) or not is_question(question)
-        if is_strict and may_write(tool) and not is_asked:
+        if is_strict and may_write(tool) and is_question(question):
             return "unasked"
-        if is_strict and not (_is_relevant(tool, arguments, evidence) and _may_be_wanted(tool, arguments, evidence)):
-            return "unspoken"
+        if is_strict and (tells_only(question) or not _is_relevant(tool, arguments, evidence)):
+            return "unspoken"  # who asks for nothing looks nothing up, and says what is to be remembered
         is_asked_back = _names_no_value(tool, arguments, evidence, is_strict)
         return "invented" if not is_asked_back and _is_invented(tool, arguments, evidence, is_strict) else ""
     if is_strict and not arguments and not _is_relevant(tool, arguments, evidence):
@@ -319,7 +354,8 @@ def _find_reason(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence, i
     goes_on = has_new or _continues_call(tool, arguments, evidence) or _takes_translations(tool, of_tool, evidence)
     if of_tool and not goes_on:
         return "circular"
-    if may_write(tool) and not has_new and not names_verb(tool, evidence.question):
+    is_asked = names_verb(tool, evidence.question) or (asks_for_change(question) if is_strict else has_new)
+    if may_write(tool) and not (is_asked and not (is_strict and is_question(question))):
         return "unasked"
     if any(_changes_table_unasked(value, evidence.question) for value in walk_leaves(arguments)):
         return "unasked"
@@ -338,33 +374,32 @@ def _changes_table_unasked(value: object, question: Source) -> bool:
     return question.words.isdisjoint((verb, "column")) and not is_asked_in_cjk
 
 
-def _may_be_wanted(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence) -> bool:
-    """Return whether a first call may be wanted: who asks for nothing looks nothing up, but may have it remembered."""
-    question = evidence.question
-    is_remembered = may_write(tool) and not list_unsupported_required(tool, arguments, evidence.known, question)
-    return is_remembered or not tells_only(question.original)
-
-
 def _is_relevant(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence) -> bool:
     """Return whether a question is about what a tool is for: it shares a word, a synonym, a number or a file with it.
 
-    So it is if the turn before called the tool, if an earlier call of its server was about something that the question
-    names, if it is a query about that, or if the question is in a language that has no synonyms here. "Who wrote
-    Hamlet?" called `get_npu`, "Hi, I'm Mira and I live in Lyon" `get_time`.
+    A call without arguments shares one with the name of the tool or its server. So it is if the turn before called the
+    tool, if an earlier call of its server was about something that the question names, if it is a query about that, or
+    if the question is in a language that has no synonyms here. "Who wrote Hamlet?" called `get_npu`, "Hi, I'm Mira and
+    I live in Lyon" `get_time`.
     """
     question = evidence.question
     if (tool.server, tool.name) in evidence.called_before or not _is_in_known_language(question):
         return True
     if _ASKS_WHAT_WAS_SAID.search(question.text):
         return False
-    if REFERENCE.search(question.text) and any(map(evidence.known.has, NUMBER.findall(str([*walk_leaves(arguments)])))):
-        return True  # "What is that for a whole year?"
+    if not arguments:  # such calls answer anything: their descriptions have words such as "time"
+        return shares_term(f"{tool.server} {tool.name}", question)
+    values = [str(value) for value in walk_leaves(arguments)]
+    if REFERENCE.search(question.text):  # "What is that for a whole year?", "Who delivers it?"
+        used_before = [str(leaf) for call in evidence.earlier_calls for leaf in walk_leaves(call.arguments)]
+        is_used_before = any(map(Source("\n".join(used_before)).has, values))
+        if is_used_before or any(map(evidence.known.has, NUMBER.findall(" ".join(values)))):
+            return True
     used = {
         value for result in evidence.earlier_calls if result.server == tool.server for value in _list_topics(result)
     }
     if not used.isdisjoint(question.words):
         return True
-    values = [str(value) for value in walk_leaves(arguments)]
     if takes_query(tool) and any(question.has_part(_SQL_KEYWORD.sub(" ", value)) for value in values):
         return True  # what a database is about, its tables say, and not the tool
     if not set(extract_terms(describe_tool(tool))).isdisjoint(extract_question_terms(question.original)):

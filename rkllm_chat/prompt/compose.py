@@ -107,6 +107,7 @@ def compose_flat_prompt(
     system: str = "",
     media_kinds: frozenset[MediaKind] = NO_MEDIA,
     earlier: Sequence[Message] = (),
+    referred: Sequence[Message] = (),
 ) -> list[Message]:
     """Build a prompt without tools and calls: the results of a turn and the question, in one user message.
 
@@ -120,6 +121,7 @@ def compose_flat_prompt(
         system: Replaces the system text.
         media_kinds: Kinds of media that the model understands.
         earlier: The messages before the turn.
+        referred: Results of earlier turns that the question refers to, for a turn without results.
     """
     asked = [show_media(message, media_kinds) for message in turn if message.role == "user"]
     results = [message for message in turn if message.result and _is_of_tool(message.result)]
@@ -131,6 +133,8 @@ def compose_flat_prompt(
     else:
         shown = [*asked, *told, *([Message("user", _request_answer(results, words))] if results else [])]
     said = [] if has_answer else [show_media(message, media_kinds) for message in _select_said(earlier)]
+    if not results:
+        shown = [*(render_result_message(message, words, media_kinds, is_flat=True) for message in referred), *shown]
     return [Message("system", system or words("prompt.system")), *said, join_messages(shown, "\n\n")]
 
 

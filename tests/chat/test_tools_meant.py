@@ -1,0 +1,446 @@
+"""Which tool a question means: what it gives where, the server it is about, and what helps where a look-up failed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import date, timedelta
+from typing import Any, Literal
+
+import pytest
+
+from chat.scripted_app import backend_of
+from rkllm_chat.calls.described_calls import list_places
+from rkllm_chat.chat.answer import Answer
+from rkllm_chat.chat.conversation import Conversation
+from rkllm_chat.config.policy import Policy
+from rkllm_chat.core.events import Event, ReplyDiscarded, Text
+from rkllm_chat.core.messages import Status, Tool, ToolResult
+from rkllm_chat.core.protocols import ProgressCallback, decline_all
+from rkllm_chat.mcp_client.content import resource_tools
+from stage import FakeToolbox, call_text, make_chat, take_turn
+
+ALL = Policy(allow=("*",))
+RESULTS: Mapping[str, str] = {
+    "read_file": "The bakery opens at 07:10.",
+    "list_events": "Dentist, 15:30",
+    "fetch": "Closed on Mondays.",
+    "get_clock": "It is 18:20.",
+    "write_file": "Written.",
+    "read_graph": '{"entities": [{"name": "Robo", "observations": ["is brown"]}]}',
+    "search_nodes": '{\n  "entities": [],\n  "relations": []\n}',
+    "list_tables": "[{'name': 'orders'}]",
+    "describe_table": "[{'name': 'item'}, {'name': 'amount'}]",
+    "get_load": "The load is 0.41.",
+}
+ROBO, SCHEMA = call_text("search_nodes", query="what Robo is like"), call_text("describe_table", table_name="orders")
+GUESS = call_text("read_query", query="SELECT price FROM orders WHERE product = 'shelf'")
+RIGHT = call_text("read_query", query="SELECT amount FROM orders WHERE item = 'shelf'")
+
+
+class Town(FakeToolbox):
+    """Tools of six servers, and those for resources."""
+
+    TOOLS: Mapping[str, tuple[str, str, str]] = {
+        "read_file": ("files", "path", "Read a file"),
+        "list_folder": ("files", "path", "Show the files in a folder"),
+        "read_media_file": ("files", "path", "Read a picture or a sound"),
+        "write_file": ("files", "path content", "Write a file"),
+        "list_events": ("desk", "date", "Show the events of a day"),
+        "get_bill": ("desk", "number", "Show a bill"),
+        "fetch": ("web", "url", "Fetch a page of the web"),
+        "get_clock": ("board", "place", "Tell the time of a place"),
+        "get_load": ("board", "", "Tell the load of the processor, how busy it is"),
+        "search_nodes": ("memory", "query", "Search the knowledge graph"),
+        "read_graph": ("memory", "", "Read the entire knowledge graph"),
+        "create_entities": ("memory", "entities", "Create entities in the knowledge graph"),
+        "read_query": ("shop", "query", "Execute a SELECT query on the database"),
+        "write_query": ("shop", "query", "Execute an INSERT or UPDATE query on the database"),
+        "list_tables": ("shop", "", "List all tables of the database"),
+        "describe_table": ("shop", "table_name", "Describe a table of the database"),
+    }
+    WRITING: Sequence[str] = ("write_file", "create_entities", "write_query")
+
+    @property
+    def tools(self) -> Sequence[Tool]:
+        own = [
+            Tool(name, about, self.make_schema(parameters), server, read_only=name not in self.WRITING)
+            for name, (server, parameters, about) in self.TOOLS.items()
+        ]
+        return [*own, *resource_tools(trusted=True)]
+
+    @staticmethod
+    def make_schema(parameters: str) -> Mapping[str, Any]:
+        names = parameters.split()
+        return {"type": "object", "properties": {name: {} for name in names}, "required": names}
+
+    async def call(self, tool: Tool, arguments: Mapping[str, Any], _progress: ProgressCallback) -> ToolResult:
+        self.called.append((tool.name, dict(arguments)))
+        text, written = RESULTS.get(tool.name, "There is no such thing."), str(arguments)
+        if "query" in arguments and tool.server == "shop":
+            is_right = "price" not in written and "amount" in written
+            text = "[{'amount': 75.5}]" if is_right else "Database error: no such column: price"
+        is_known = tool.name in RESULTS or tool.server == "shop"
+        status: Status = "completed" if is_known else "failed"
+        return ToolResult(tool.server, tool.name, arguments, status, text)
+
+
+def open_town(replies: Sequence[str], **chosen: Any) -> tuple[Conversation, Town]:
+    toolbox = Town({})
+    settings = {"policy": Policy(allow=("*",)), "prompt_profile": "qwen2.5", **chosen}
+    return make_chat(replies, toolbox, settings.pop("approve", decline_all), **settings), toolbox
+
+
+def read(events: Sequence[Event]) -> str:
+    """What was answered, without the program's line on what was called."""
+    answer = Answer()
+    for event in events:
+        if not (isinstance(event, Text) and event.is_report):
+            answer.add(event)
+    return answer.text
+
+
+def list_reasons(events: Sequence[Event]) -> list[str]:
+    return [event.reason for event in events if isinstance(event, ReplyDiscarded)]
+
+
+@pytest.mark.parametrize(
+    ("question", "first", "meant"),
+    [
+        ("What does shop/bakery.txt say of 07:10?", ("get_clock", {"place": "shop/bakery.txt"}), "read_file"),
+        ("What does bakery.txt say?", ("list_folder", {"path": "bakery.txt"}), "read_file"),
+        ("What does bakery.txt say?", ("read_media_file", {"path": "bakery.txt"}), "read_file"),
+        ("What does bakery.txt say?", ("list_resources", {}), "read_file"),
+        ("My shop is in bakery.txt. When do I open?", ("get_clock", {"place": "Dundee"}), "read_file"),
+        ("What does bakery.txt say?", ("read_resource", {"uri": "bakery.txt"}), "read_file"),
+        ("What have I got on 2026-12-10?", ("get_bill", {"number": "2026-12-10"}), "list_events"),
+        ("What is in my diary for 2026-12-10?", ("list_folder", {"path": "/home/me/diary/2026-12-10"}), "list_events"),
+        ("Is http://town.example/museum open?", ("read_resource", {"uri": "http://town.example/museum"}), "fetch"),
+        ("Is http://town.example/museum open?", ("read_file", {"path": "http://town.example/museum"}), "fetch"),
+    ],
+)
+@pytest.mark.parametrize("is_described", [False, True])
+def test_what_the_question_names_goes_to_a_tool_that_takes_it(
+    question: str, first: tuple[str, Mapping[str, Any]], meant: str, is_described: bool
+) -> None:
+    name, arguments = first
+    value = list_places(question)[0]
+    key = next(iter(Town.TOOLS[meant][1].split()))
+    written = call_text(name, **arguments)
+    shown = f"You can call it so:\n```\n{written[12:-16]}\n```\nand see what it says."
+    chat, toolbox = open_town([shown if is_described else written, call_text(meant, **{key: value}), RESULTS[meant]])
+    assert read(take_turn(chat, question)) == RESULTS[meant]
+    assert toolbox.called == [(meant, {key: value})]
+
+
+def test_a_file_to_write_is_no_entity_and_a_call_about_another_part_is_none_of_these() -> None:
+    entity = call_text("create_entities", entities=[{"name": "plan.txt", "entityType": "file", "observations": []}])
+    written = {"path": "plan.txt", "content": "buy tea"}
+    chat, toolbox = open_town([entity, call_text("write_file", **written), "It is written.", "-"])
+    events = take_turn(chat, "Create a file named plan.txt that says buy tea.")
+    assert toolbox.called == [("write_file", written)] and "misplaced" in list_reasons(events)
+    replies = [call_text("get_clock", place="Oslo"), call_text("read_file", path="bakery.txt"), "18:20 and 07:10.", "-"]
+    chat, toolbox = open_town(replies)
+    assert read(take_turn(chat, "What time is it in Oslo, and what does bakery.txt say?")) == "18:20 and 07:10."
+    assert [name for name, _ in toolbox.called] == ["get_clock", "read_file"]
+    for question in (
+        "How busy is the processor, and what does bakery.txt say?",
+        "处理器的load多高？bakery.txt写了什么？",
+    ):
+        chat, toolbox = open_town([call_text("get_load"), replies[1], "0.41, 07:10", "-"])
+        assert read(take_turn(chat, question)) == "0.41, 07:10"
+
+
+def test_a_resource_is_read_where_it_was_spoken_of() -> None:
+    for question, uri, is_read in (
+        ("What is my name?", "memory://people", False),
+        ("Read the resource of the town.", "memory://people", True),
+        ("Read memory://people for me.", "memory://people", True),
+    ):
+        chat, toolbox = open_town([call_text("read_resource", uri=uri), *["It is Ben."] * 5])
+        take_turn(chat, question)
+        assert bool(toolbox.called) is is_read
+
+
+def test_a_failed_query_is_made_again_with_what_the_tables_have() -> None:
+    replies = [GUESS, "It cost 80.", call_text("list_tables"), "It cost 80.", SCHEMA, "It cost 80.", RIGHT, "75.5", "-"]
+    chat, toolbox = open_town(replies)
+    assert read(take_turn(chat, "What did the shelf cost?")) == "75.5"
+    assert [name for name, _ in toolbox.called] == ["read_query", "list_tables", "describe_table", "read_query"]
+    # a query that defines a table is no way out, and each is tried only so often
+    define = call_text("write_query", query="ALTER TABLE orders ADD COLUMN price REAL")
+    again = [call_text("read_query", query=f"SELECT price FROM orders WHERE id = {n}") for n in range(9)]
+    chat, toolbox = open_town([GUESS, define, call_text("list_tables"), define, SCHEMA, *again, *["-"] * 9])
+    events = take_turn(chat, "What did the shelf cost?")
+    assert [name for name, _ in toolbox.called].count("read_query") <= 3 and "unasked" in list_reasons(events)
+    assert "write_query" not in dict(toolbox.called)
+
+
+def test_what_only_reads_by_its_name_is_asked_about_once() -> None:
+    class Undeclared(Town):
+        @property
+        def tools(self) -> Sequence[Tool]:
+            return [replace(tool, read_only=False) for tool in super().tools]
+
+    asked: list[str] = []
+
+    async def approve(tool: Tool, *_: object) -> Literal["once"]:
+        asked.append(tool.name)
+        return "once"
+
+    tables, toolbox = call_text("list_tables"), Undeclared({})
+    replies = [tables, SCHEMA, tables, SCHEMA, *["It has an item and an amount."] * 4]
+    take_turn(make_chat(replies, toolbox, approve, prompt_profile="qwen2.5"), "Which tables are there in the database?")
+    assert asked == [name for name, _ in toolbox.called] == ["list_tables", "describe_table"]
+
+
+@pytest.mark.parametrize(
+    "question", ["What colour is Robo? You should have it in your memory.", "Robo是什么颜色？memory里应该有。"]
+)
+def test_a_memory_that_finds_nothing_is_read_whole(question: str) -> None:
+    graph = call_text("read_graph")
+    for first in ([ROBO, "I do not know."], ["I do not know of Robo."]):
+        chat, toolbox = open_town([*first, graph, "Robo is brown."])
+        assert read(take_turn(chat, question)) == "Robo is brown."
+        assert toolbox.called[-1] == ("read_graph", {})
+
+
+def test_a_server_that_is_named_is_asked_and_not_another_one() -> None:
+    for first in (call_text("read_file", path="Rosa"), call_text("get_load")):
+        chat, toolbox = open_town([first, call_text("search_nodes", query="Rosa"), *["-"] * 6])
+        take_turn(chat, "What do you have in memory about Rosa?")
+        assert toolbox.called[0] == ("search_nodes", {"query": "Rosa"})
+
+
+def test_reading_does_not_begin_with_a_change() -> None:
+    made_up = call_text("create_entities", entities=[{"name": "Robo", "entityType": "dog", "observations": ["Robo"]}])
+    chat, toolbox = open_town([made_up, call_text("read_graph"), "Robo is brown.", "-"])
+    events = take_turn(chat, "What colour is Robo? You should have it in your memory.")
+    assert list_reasons(events)[0] == "unasked" and [name for name, _ in toolbox.called] == ["read_graph"]
+    # nor does it end in one, in a request for something else
+    known = call_text("create_entities", entities=[{"name": "Robo", "observations": ["is brown"]}])
+    chat, toolbox = open_town([call_text("read_graph"), known, *["Robo is brown."] * 4])
+    events = take_turn(chat, "Can you tell me what colour Robo is? It is in the memory.")
+    assert "unasked" in list_reasons(events) and [name for name, _ in toolbox.called] == ["read_graph"]
+
+
+@pytest.mark.parametrize(
+    ("question", "is_asked"),
+    [
+        ("Which files are there?", False),
+        ("いくつありますか。", False),
+        ("Write tea into list.txt.", True),
+        ("Could you write tea into list.txt?", True),
+        ("list.txtにteaと書いてもらえますか。", True),
+    ],
+)
+def test_a_question_is_no_request_for_a_change_also_where_a_person_would_be_asked(
+    question: str, is_asked: bool
+) -> None:
+    asked: list[str] = []
+
+    async def approve(tool: Tool, *_: object) -> Literal["no"]:
+        asked.append(tool.name)
+        return "no"
+
+    write = call_text("write_file", path="list.txt", content="tea")
+    chat, _ = open_town([write, *["-"] * 5], policy=Policy(), approve=approve)
+    take_turn(chat, question)
+    assert asked == ["write_file"] * is_asked
+
+
+def test_a_reply_that_only_speaks_of_a_change_is_replaced_by_it() -> None:
+    class Shop(Town):
+        TOOLS: Mapping[str, tuple[str, str, str]] = {
+            **Town.TOOLS,
+            "order_product": ("shop", "product quantity", "Order"),
+        }
+        WRITING: Sequence[str] = (*Town.WRITING, "order_product")
+
+    order = {"product": "tents", "quantity": "two"}
+    for question, is_made in (
+        ("Order two of those tents, would you.", True),
+        ("Are two tents enough for five?", False),
+    ):
+        toolbox = Shop({})
+        replies = ["Yes, I would order two tents.", call_text("order_product", **order), "-", "-"]
+        take_turn(make_chat(replies, toolbox, policy=Policy(allow=("*",)), prompt_profile="qwen2.5"), question)
+        assert (("order_product", order) in toolbox.called) is is_made
+
+
+@pytest.mark.parametrize(
+    ("question", "is_made"),
+    [("Until what time is my house open?", False), ("How busy is the processor?", True), ("What is up, board?", True)],
+)
+def test_a_call_without_arguments_is_of_a_tool_that_is_named(question: str, is_made: bool) -> None:
+    chat, toolbox = open_town([call_text("get_load"), *["It is 0.41."] * 4])
+    take_turn(chat, question)
+    assert (toolbox.called[:1] == [("get_load", {})]) is is_made
+
+
+def test_optional_arguments_that_the_question_says_are_kept() -> None:
+    class Lists(Town):
+        TOOLS: Mapping[str, tuple[str, str, str]] = {"list_log": ("files", "path lines recursive", "Show a log")}
+
+        @staticmethod
+        def make_schema(parameters: str) -> Mapping[str, Any]:
+            return {**Town.make_schema(parameters), "required": ["path"]}
+
+    for question, kept in (
+        ("Show 3 lines of the log of notes, recursively.", {"lines": 3, "recursive": True}),
+        ("Show the log of notes.", {"recursive": True}),
+        ("Show the last one of the log of notes.", {"recursive": True}),
+    ):
+        toolbox = Lists({})
+        call = call_text("list_log", path="notes", lines=kept.get("lines", 1), recursive=True)
+        chat = make_chat([call, *["-"] * 4], toolbox, policy=Policy(allow=("*",)), prompt_profile="qwen2.5")
+        take_turn(chat, question)
+        assert toolbox.called == [("list_log", {"path": "notes", **kept})]
+
+
+@pytest.mark.parametrize(
+    ("question", "call", "is_made"),
+    [
+        ("And in Lima?", {"place": "Lima"}, True),
+        ("and the library?", {"place": "library"}, True),
+        ("and the library?", {"place": "pool"}, False),
+        ("And in Lima?", {"place": "Oslo"}, False),
+        ("じゃあマドリードは？", {"place": "Europe/Madrid"}, True),
+        ("じゃあマドリードは？", {"place": "London"}, False),  # it does not sound like that
+        ("那利马呢？", {"place": "利马"}, True),
+    ],
+)
+def test_a_question_that_goes_on_is_asked_of_the_tool_before(
+    question: str, call: Mapping[str, str], is_made: bool
+) -> None:
+    oslo = [call_text("get_clock", place="Oslo"), "18:20"]
+    chat, toolbox = open_town([*oslo, "It is noon.", call_text("get_clock", **call), "18:20", "-", "-"])
+    take_turn(chat, "What time is it in Oslo?")
+    take_turn(chat, question)
+    assert (("get_clock", call) in toolbox.called[1:]) is is_made
+
+
+def test_what_the_user_said_before_is_not_looked_up() -> None:
+    chat, toolbox = open_town(["Good.", call_text("get_bill", number="penicillin"), "Penicillin."])
+    take_turn(chat, "I am allergic to penicillin.")
+    assert read(take_turn(chat, "Which medicine did I say I can't take?")) == "Penicillin." and toolbox.called == []
+
+
+@pytest.mark.parametrize(
+    ("told", "noted"),
+    [
+        ("My cat is called Tiger.", "I will keep that in mind in this conversation."),
+        ("私の猫はトラです。", "この会話の間、覚えておきます。"),
+        ("我的猫叫小虎。", "好的，我会在这次对话中记住。"),
+    ],
+)
+def test_who_tells_something_is_not_refused(told: str, noted: str) -> None:
+    sorry = "I'm sorry, but I can't assist with that."
+    chat, _ = open_town([sorry] * 3)
+    assert read(take_turn(chat, told)) == noted
+
+
+def test_a_refusal_is_shown_and_not_repeated_by_later_replies() -> None:
+    sorry = "I'm sorry, but I can't assist with that."
+    chat, _ = open_town([sorry, sorry, sorry, sorry, "Why did the gull cross the harbour?"])
+    assert read(take_turn(chat, "Tell me a joke.")) == sorry
+    sent = len(backend_of(chat).prompts)
+    take_turn(chat, "Another one, of gulls.")
+    assert all(sorry not in message.text for prompt in backend_of(chat).prompts[sent:] for message in prompt)
+    assert any(sorry in message.text and message.reply_kind == "refusal" for message in chat.history)
+
+
+def test_an_answer_behind_failed_calls_says_that_they_failed() -> None:
+    made_up, honest = "The bill 7013 is over 80 EUR, and it is paid.", "The bill could not be read."
+    chat, _ = open_town([call_text("get_bill", number="7013"), made_up, honest])
+    events = take_turn(chat, "How much is bill 7013?")
+    assert read(events) == honest and list_reasons(events) == ["unrelated"]
+
+
+@pytest.mark.parametrize(
+    ("question", "call", "said"),
+    [
+        ("買い物.txtに何と書いてある？", ("read_file", {"path": "shopping.txt"}), {"path": "買い物.txt"}),
+        ("「旅行.txt」を読んで。", ("read_file", {"path": "/home/me/travel.txt"}), {"path": "/home/me/旅行.txt"}),
+        ("请读一下菜单.txt。", ("read_file", {"path": "menu.txt"}), {"path": "菜单.txt"}),
+        (
+            "卵を買うもの.txtに書いて。",
+            ("write_file", {"path": "buying.txt", "content": "卵"}),
+            {"path": "買うもの.txt"},
+        ),
+        (
+            "Is it open (http://town.example/a)?",
+            ("fetch", {"url": "http://town.example/a)?"}),
+            {"url": "http://town.example/a"},
+        ),
+        ("What does notes.txt say?", ("read_file", {"path": "notes.txt", "tail": ""}), {"path": "notes.txt"}),
+    ],
+)
+def test_files_and_addresses_are_written_as_they_were_said(
+    question: str, call: tuple[str, Mapping[str, Any]], said: Mapping[str, str]
+) -> None:
+    class Tails(Town):
+        @staticmethod
+        def make_schema(parameters: str) -> Mapping[str, Any]:
+            names = parameters.split()
+            return {"type": "object", "properties": {name: {} for name in [*names, "tail"]}, "required": names}
+
+    name, arguments = call
+    toolbox = Tails({})
+    chat = make_chat([call_text(name, **arguments), *["-"] * 5], toolbox, policy=ALL, prompt_profile="qwen2.5")
+    take_turn(chat, question)
+    assert toolbox.called[0] == (name, {key: said.get(key, value) for key, value in arguments.items() if value})
+
+
+def test_a_day_without_a_year_is_the_next_one() -> None:
+    for days in (3, 300):
+        day = date.today() + timedelta(days=days)
+        written = call_text("list_events", date=f"2023-{day:%m-%d}")
+        chat, toolbox = open_town([written, *["Dentist, 15:30"] * 6])
+        take_turn(chat, f"What have I got on {day.day} {day:%B}?")
+        assert toolbox.called[0] == ("list_events", {"date": str(day)})
+    chat, toolbox = open_town([call_text("list_events", date="2023-04-05"), *["Dentist, 15:30"] * 6])
+    take_turn(chat, "What was there on 5 April 2023?")
+    assert toolbox.called == [("list_events", {"date": "2023-04-05"})]
+
+
+def test_what_was_looked_up_before_is_there_for_a_question_that_refers_to_it() -> None:
+    chat, _ = open_town(
+        [call_text("list_events", date="2026-12-10"), "Dentist, 15:30", "I'm sorry, I can't.", "15:30."]
+    )
+    take_turn(chat, "What is on 2026-12-10?")
+    assert read(take_turn(chat, "When is it?")) == "15:30."
+    assert "Dentist, 15:30" in backend_of(chat).prompts[-1][-1].text
+
+
+def test_a_sum_in_latex_is_worked_out_by_the_tool() -> None:
+    class Sums(Town):
+        TOOLS: Mapping[str, tuple[str, str, str]] = {
+            **Town.TOOLS,
+            "calculate": ("board", "expression", "Calculate a sum"),
+        }
+
+    sum_up = {"expression": "540 / 100 * 7.8"}
+    for shown in (r"\[ \frac{540 \text{ km}}{100 \text{ km}} \]", r"\[ 7.8 \text{ litres} \times 5.4 \]"):
+        toolbox = Sums({})
+        replies = [f"The petrol is {shown}", call_text("calculate", **sum_up), "42.12 litres", "-"]
+        chat = make_chat(replies, toolbox, policy=ALL, prompt_profile="qwen2.5")
+        take_turn(chat, "At 7.8 litres per 100 km, how much petrol do 540 km need?")
+        assert toolbox.called == [("calculate", sum_up)]
+
+
+def test_a_city_is_written_as_its_time_zone() -> None:
+    class Zones(Town):
+        TOOLS: Mapping[str, tuple[str, str, str]] = {"get_time": ("clock", "timezone", "Tell the time")}
+
+    for city, zone in (("Auckland", "Pacific/Auckland"), ("new york", "America/New_York"), ("Springfield",) * 2):
+        toolbox = Zones({})
+        replies = [call_text("get_time", timezone=city), "It failed.", "It failed.", "It failed."]
+        chat = make_chat(replies, toolbox, policy=Policy(allow=("*",)), prompt_profile="qwen2.5")
+        take_turn(chat, f"What time is it in {city}?")
+        assert toolbox.called[0] == ("get_time", {"timezone": zone})
+
+
+def test_the_places_of_a_question_are_its_files_addresses_and_dates() -> None:
+    question = "See (http://a.example/b.html)? And notes/c.txt for 2026-12-10."
+    assert sorted(list_places(question)) == ["2026-12-10", "http://a.example/b.html", "notes/c.txt"]
