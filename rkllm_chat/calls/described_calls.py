@@ -140,13 +140,13 @@ _MEDIA_WORDS = frozenset(("audio", "image", "images", "media", "photo", "picture
 _FILE_NAME = re.compile(r"(?:.*[\\/])?[^\\/]*\w\.[A-Za-z][A-Za-z0-9]{0,4}")
 _FILE_PARAMETERS = r"(?!repo|dir|folder)(?:(?:file|path|document|source|destination)\w*|\w*(?:file|path)s?(?:_?name)?)"
 """Names of parameters that take a file, as a regular expression."""
-_MAX_PLACE_LENGTH = 400
+_MAX_PLACE_LENGTH, _MAX_QUESTION_LENGTH = 400, 2000
 _TEXT_PARAMETERS = (
     r"q|query|sql|statement|command|code|expression|keywords?|search\w*|\w*text|pattern|content\w*|message|body|title"
 )
 """Names of parameters that take any text."""
 _CJK_FILE = re.compile(
-    r"(?:^|[\s「『\"'“（(、。，,:：?？!！])((?=[^.\s]*[\u3005-\u9fff])[^\s「」『』\"'“”（）()、。，,:：?？!！]{1,40}"
+    r"(?:^|[\s「『\"'“（(、。，,:：?？!！])((?=[^.\s]{0,40}[\u3005-\u9fff])[^\s「」『』\"'“”（）()、。，,:：?？!！]{1,40}"
     r"\.[A-Za-z][A-Za-z0-9]{0,4})(?![A-Za-z0-9])"
 )
 """The name of a file in Japanese or Chinese, with what may stand before it."""
@@ -361,10 +361,12 @@ def find_refused_tools(reply: str, question: str, shown: Mapping[str, Tool], is_
 
 
 def list_places(question: str) -> list[str]:
-    """Return the files, addresses and dates that a question names."""
+    """Return the files, addresses and dates that a question names; nothing of a long text."""
+    if len(question) > _MAX_QUESTION_LENGTH:
+        return []
     places = [_CJK_LEAD.sub("", match[1], count=1) for match in _CJK_FILE.finditer(question)]
-    for form in _FORMS.values():
-        places += (match[0] for match in form.finditer(question))
+    for form in (_CJK_FILE, *_FORMS.values()):
+        places += (match[0] for match in form.finditer(question) if form is not _CJK_FILE)
         question = form.sub(" ", question)  # an address has the names of files
     return places
 

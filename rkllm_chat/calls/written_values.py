@@ -39,7 +39,7 @@ def _write_as_said(value: str, question: str, places: Sequence[str], today: date
         return value if written[1] in question else _find_next_day(value, today)
     kind = PurePosixPath(value).suffix
     foreign = [place for place in places if not place.isascii() and PurePosixPath(place).suffix == kind]
-    is_translated = kind and value.isascii() and " " not in value and len(foreign) == 1
+    is_translated = kind and value.isascii() and not re.search(r"\s|://", value) and len(foreign) == 1
     return str(PurePosixPath(value).with_name(foreign[0])) if is_translated else value
 
 

@@ -348,7 +348,7 @@ def sounds_like(name: str, latin: str) -> bool:
     >>> sounds_like("ホノルル", "Pacific/Honolulu"), sounds_like("ホノルル", "Asia/Tokyo")
     (True, False)
     """
-    spoken = _list_consonants("".join(unicodedata.name(char, "").split()[-1] for char in name if char != "ー"))
+    spoken = _list_consonants("".join(unicodedata.name(char, "").split()[-1] for char in name if char not in "ー・"))
     written = (_list_consonants(word) for word in [*re.split(r"[\s/-]", latin), latin])
     return any(SequenceMatcher(None, spoken, word).ratio() >= _MIN_ALIKE for word in written)
 

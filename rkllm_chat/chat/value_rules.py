@@ -303,9 +303,9 @@ def _fill_folder(
 
 
 def _drop_unasked(tool: Tool, arguments: Mapping[str, Any], question: Source) -> Mapping[str, Any]:
-    """Return the arguments of a reading call without optional numbers and texts that the question does not have.
+    """Return the arguments of a reading call without optional numbers that the question does not have, nor "now".
 
-    `lines = 1` of a file about beans left the beans out.
+    `lines = 1` of a file about beans left the beans out, a log until now was empty.
     """
     required, declared = required_of(tool.schema), properties_of(tool.schema)
     unasked = list_unsupported_optional(tool, arguments, question)
@@ -315,7 +315,8 @@ def _drop_unasked(tool: Tool, arguments: Mapping[str, Any], question: Source) ->
             return False
         is_one = value == 1 and "1" not in question.text  # "the last one" has the number 1, in words
         is_vague = is_one or (is_generic(value) and not question.has(value))
-        return name in unasked or (is_vague and not is_choice_or_default(value, declared.get(name)))
+        is_made_up = name in unasked and not isinstance(value, str)
+        return is_made_up or (is_vague and not is_choice_or_default(value, declared.get(name)))
 
     return {name: value for name, value in arguments.items() if not is_unasked(name, value)}
 
