@@ -29,9 +29,9 @@ from ..calls.tool_names import find_tools, shown_names
 from ..core.messages import Tool, ToolCall
 from ..prompt.budget import find_last_turn
 from ..prompt.tool_ranking import (
-    ToolIndex,
     find_domain_tools,
     find_sure_tools,
+    index_tools,
     rank_tools,
     split_clauses,
     split_requests,
@@ -200,7 +200,7 @@ def _find_meant_tools(chat: Conversation, reply: str) -> tuple[list[Tool], bool]
     if not named:
         meant = find_refused_tools(reply, question, shown, is_strict) or _find_sure_reading_tools(chat, question)
         if is_strict and not meant and is_refusal(reply):
-            index = ToolIndex(shown.values())
+            index = index_tools(shown.values())
             meant = rank_tools(index, f"{question}\n{find_lack(reply)}", chat.tool_usage.counts)[:_MAX_LIKELY]
         meant = _select_reading(meant, question)
         # an address is one of the web sooner than a server's resource, which the program's own tool reads
@@ -234,14 +234,14 @@ def _find_sure_reading_tools(chat: Conversation, request: str) -> list[Tool]:
     """Return the tools that a request, or each of those that it joins, clearly means, and that only read."""
     if not chat.profile.forces_calls:
         return []
-    sure = find_sure_tools(ToolIndex(chat.toolbox.tools), request, chat.tool_usage.counts)
+    sure = find_sure_tools(index_tools(chat.toolbox.tools), request, chat.tool_usage.counts)
     return [tool for tool in sure if not may_write(tool)]
 
 
 def _find_domain_reading_tools(chat: Conversation, request: str) -> list[Tool]:
     """Return the likely tools of the server that a request is about, or names, and that only read."""
     tools, source = chat.toolbox.tools, Source(request)
-    domain = find_domain_tools(ToolIndex(tools), request, chat.tool_usage.counts)
+    domain = find_domain_tools(index_tools(tools), request, chat.tool_usage.counts)
     named = [tool for tool in tools if tool.server and shares_term(tool.server, source)]
     reading = [tool for tool in domain or named if not may_write(tool)]
     called = [name for server, name in _list_called(chat) if reading and server == reading[0].server]
@@ -261,7 +261,7 @@ def _find_changing_tools(chat: Conversation, question: str) -> list[Tool]:
         for tool in chat.toolbox.tools
         if may_write(tool) and may_be_meant(tool, question) and (tool.server, tool.name) not in called
     ]
-    likely = rank_tools(ToolIndex(changing), question, chat.tool_usage.counts)[:_MAX_LIKELY]
+    likely = rank_tools(index_tools(changing), question, chat.tool_usage.counts)[:_MAX_LIKELY]
     return likely if _can_ask_for(chat, likely) else []
 
 
@@ -294,7 +294,7 @@ def _list_tools_for_rest(chat: Conversation, left_over: Sequence[str]) -> list[l
     question, tools = _find_question(chat), [tool for tool in chat.toolbox.tools if properties_of(tool.schema)]
     if not asks_for_change(question):
         tools = [tool for tool in tools if not may_write(tool)]
-    likely = rank_tools(ToolIndex(tools), question, chat.tool_usage.counts)
+    likely = rank_tools(index_tools(tools), question, chat.tool_usage.counts)
     if not can_force_calls(chat):
         return [likely[:_MAX_LIKELY]] if request_call(chat, likely[:_MAX_LIKELY]) else []
     takers = [taker for name in left_over for taker in find_takers(name, tools) if taker.server]

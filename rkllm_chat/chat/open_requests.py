@@ -10,11 +10,11 @@ from ..calls.schema.resolve import required_of
 from ..core.messages import Tool
 from ..prompt.tool_ranking import (
     CJK_RUN,
-    ToolIndex,
     extract_question_terms,
     extract_terms,
     find_domain_tools,
     find_sure_tools,
+    index_tools,
     split_clauses,
     split_requests,
 )
@@ -78,7 +78,7 @@ class OpenRequests(TurnRules):
         if not is_joined and any(result.status == "completed" for result in evidence.results):
             return ""
         called = {(result.server, result.tool) for result in evidence.ran_or_refused}
-        index, counts = ToolIndex(tools), self._chat.tool_usage.counts
+        index, counts = index_tools(tools), self._chat.tool_usage.counts
         for clause in asking:
             domain = find_domain_tools(index, clause, counts)
             if not {server for server, _ in called}.isdisjoint(tool.server for tool in domain):

@@ -34,10 +34,10 @@ from ..core.events import ReplyDiscarded
 from ..core.messages import Tool, ToolResult
 from ..prompt.tool_ranking import (
     CJK_RUN,
-    ToolIndex,
     extract_question_terms,
     extract_terms,
     find_domain_tools,
+    index_tools,
     rank_tools,
 )
 from .argument_values import (
@@ -183,7 +183,7 @@ class ValueRules(TurnRules):
     def _find_likelier_tools(self, tool: Tool, others: Sequence[Tool]) -> list[Tool]:
         """Return those of `others` of the server that the question is about, if a tool is of another and not likely."""
         question, counts = self._evidence.question.original, self._chat.tool_usage.counts
-        index = ToolIndex(self._tools)
+        index = index_tools(self._tools)
         domain = find_domain_tools(index, question, counts)
         if domain and domain[0].server != tool.server and tool not in rank_tools(index, question, counts):
             return [other for other in domain if other in others][:_MAX_OF_DOMAIN]

@@ -18,6 +18,7 @@ from typing import Any
 
 from ..calls.percentages import PERCENT
 from ..calls.schema.resolve import properties_of
+from ..core.identity_cache import cache_by_identity
 from ..core.messages import Tool
 
 _THESAURUS = Path(__file__).with_name("thesaurus.txt")
@@ -144,6 +145,12 @@ class ToolIndex:
         """Return the indices of tools with a positive score, best first."""
         matching = (position for position, score in enumerate(scores) if score)
         return sorted(matching, key=lambda position: (-scores[position], self.tools[position].full_name))
+
+
+@cache_by_identity(max_entries=16)
+def index_tools(tools: Iterable[Tool]) -> ToolIndex:
+    """Return the index of tools; a turn asks for those of the same tools several times."""
+    return ToolIndex(tools)
 
 
 def rank_tools(index: ToolIndex, question: str, call_counts: Mapping[str, int]) -> list[Tool]:
