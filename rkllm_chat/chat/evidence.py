@@ -63,6 +63,8 @@ _NAMED = re.compile(
 _FILE = re.compile(r"(?:[^\s/\\]*[/\\])*([^\s/\\]*\w\.[A-Za-z]\w{0,4})")
 _SELECT = re.compile(r"\s*SELECT\b.+\bFROM\b", re.IGNORECASE | re.DOTALL)
 """A query that reads: the user says what it looks for, and need not know tables and columns."""
+_SQL_CHANGE = re.compile(r"\s*(?:INSERT\s+INTO|UPDATE\b.+\bSET|DELETE\s+FROM)\b", re.IGNORECASE | re.DOTALL)
+"""A query that writes: a number in it that nobody said deletes the row of another person."""
 _LITERAL = re.compile(r"'([^']+)'|\b(\d+(?:\.\d+)?)\b")
 KATAKANA = re.compile(r"[\u30a0-\u30ff]+")
 _ALIKE = str.maketrans({"l": "r", "c": "k", "q": "k", "v": "b", "w": "b", "x": "ks", "f": "h", "z": "s"})
@@ -134,7 +136,7 @@ class Source:
         text = normalize(str(value))
         if (file := _FILE.fullmatch(text.strip())) and file[1] not in self.text:
             return False
-        if _SELECT.match(text):
+        if _SELECT.match(text) or _SQL_CHANGE.match(text):
             return all(self.has(next(filter(None, literal))) for literal in _LITERAL.findall(text))
         words = WORD.findall(text)
         if not words or is_composed(text):

@@ -114,6 +114,7 @@ _ASKS_WHAT_WAS_SAID = re.compile(
     r"|と(?:言|話|伝え)(?:い|っ|し)|覚えて(?:い)?(?:る|ます)|[说說告訴诉提]过"
 )
 """What a question has that asks for what the user said before."""
+_SQL_CHANGE = re.compile(r"\s*(?:INSERT|UPDATE|DELETE)\b", re.IGNORECASE)
 _SQL_DEFINITION = re.compile(r"\s*(CREATE|ALTER|DROP)\b", re.IGNORECASE)
 _FIRST_PERSON = frozenset(("i", "my", "mine", "myself"))
 
@@ -140,6 +141,8 @@ class ValueRules(TurnRules):
         if not self.apply_to(tool):
             return None
         reason = _find_reason(tool, arguments, evidence, self._are_strict)
+        if not self._chat.can_ask and _has_made_up_query(tool, arguments, evidence):
+            reason = "invented"
         # a person decides whether a request means it; a question does not
         is_decided = self._chat.can_ask and not (self._are_strict and is_question(evidence.question.original))
         if not reason or (reason == "unasked" and is_decided):
@@ -241,6 +244,8 @@ class ValueRules(TurnRules):
         if not self.apply_to(tool):
             return []
         evidence = self._evidence
+        if _has_made_up_query(tool, arguments, evidence):
+            return []  # nobody is asked for a query
         if may_write(tool) or _names_no_value(tool, arguments, evidence, self._are_strict):
             return list_unsupported_required(tool, arguments, evidence.known, evidence.question)
         return []
@@ -356,11 +361,19 @@ def _find_reason(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence, i
     if of_tool and not goes_on:
         return "circular"
     is_asked = names_verb(tool, evidence.question) or (asks_for_change(question) if is_strict else has_new)
+    if is_strict and any(result.status == "completed" and may_write(Tool(result.tool)) for result in evidence.results):
+        is_asked = is_asked and has_new  # behind a change, another one is of something else
     if may_write(tool) and not (is_asked and not (is_strict and is_question(question))):
         return "unasked"
     if any(_changes_table_unasked(value, evidence.question) for value in walk_leaves(arguments)):
         return "unasked"
     return ""
+
+
+def _has_made_up_query(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence) -> bool:
+    """Return whether a call would change rows of a table by a value that stands nowhere."""
+    changes = [value for value in map(str, walk_leaves(arguments)) if _SQL_CHANGE.match(value)]
+    return may_write(tool) and not all(map(evidence.known.has, changes))
 
 
 def _changes_table_unasked(value: object, question: Source) -> bool:

@@ -16,7 +16,7 @@ from rkllm_chat.chat.conversation import Conversation
 from rkllm_chat.config.policy import Policy
 from rkllm_chat.core.events import Event, ReplyDiscarded, Text
 from rkllm_chat.core.messages import Status, Tool, ToolResult
-from rkllm_chat.core.protocols import ProgressCallback, decline_all
+from rkllm_chat.core.protocols import CallPosition, ProgressCallback, decline_all
 from rkllm_chat.mcp_client.content import resource_tools
 from stage import FakeToolbox, call_text, make_chat, take_turn
 
@@ -174,6 +174,39 @@ def test_a_failed_query_is_made_again_with_what_the_tables_have() -> None:
     events = take_turn(chat, "What did the shelf cost?")
     assert [name for name, _ in toolbox.called].count("read_query") <= 3 and "unasked" in list_reasons(events)
     assert "write_query" not in dict(toolbox.called)
+
+
+@pytest.mark.parametrize(
+    ("question", "query", "is_made"),
+    [
+        ("Delete the order of Mia from the database.", "DELETE FROM orders WHERE id = 1", False),
+        ("Delete order 17 from the database.", "DELETE FROM orders WHERE amount = 17", True),
+        ("Update the database: the lamp is 98.", "UPDATE orders SET amount = 98 WHERE amount = 100", False),
+        ("Update the database: the lamp is 98.", "UPDATE orders SET amount = 98 WHERE item = 'lamp'", True),
+    ],
+)
+def test_rows_are_not_changed_by_a_value_that_nobody_said(question: str, query: str, is_made: bool) -> None:
+    asked: list[str] = []
+
+    async def approve(_tool: Tool, _: object, position: CallPosition) -> Literal["no"]:
+        asked.extend(position.made_up)
+        return "no"
+
+    call = call_text("write_query", query=query)
+    chat, toolbox = open_town([call, *["-"] * 8])
+    events = take_turn(chat, question)
+    assert [arguments["query"] for name, arguments in toolbox.called if name == "write_query"] == [query] * is_made
+    assert is_made or ("invented" in list_reasons(events) and "Which query" not in read(events))
+    take_turn(open_town([call, *["-"] * 8], policy=Policy(), approve=approve)[0], question)
+    assert asked == ([] if is_made else ["query"])  # a person sees the query, and that it has a made-up value
+
+
+def test_behind_a_change_another_one_is_of_something_else() -> None:
+    tea, entity = {"path": "list.txt", "content": "tea"}, {"entities": [{"name": "list.txt", "observations": ["tea"]}]}
+    again = call_text("create_entities", **entity)
+    chat, toolbox = open_town([call_text("write_file", **tea), again, *["It is written."] * 4])
+    take_turn(chat, "Create list.txt with the text tea.")
+    assert toolbox.called == [("write_file", tea)]
 
 
 def test_what_only_reads_by_its_name_is_asked_about_once() -> None:
