@@ -29,6 +29,7 @@ __all__ = [
     "found_nothing",
     "get_stop_words",
     "is_composed",
+    "is_failed_query",
     "is_query",
     "list_names",
     "normalize",
@@ -322,13 +323,18 @@ def _is_said(message: Message, following: Message) -> bool:
 
 def found_nothing(result: ToolResult) -> bool:
     """Return whether a look-up found nothing: its text is JSON without any value, or its query failed."""
-    if is_query(result) and (result.status == "failed" or _ERROR_TEXT.match(result.text)):
+    if is_failed_query(result):
         return True
     try:
         values = [*walk_leaves(json.loads(result.text))]
     except (ValueError, RecursionError):
         return False
     return not values
+
+
+def is_failed_query(result: ToolResult) -> bool:
+    """Return whether a query failed; servers say so in the text of a call that completed."""
+    return is_query(result) and (result.status == "failed" or _ERROR_TEXT.match(result.text) is not None)
 
 
 def is_query(result: ToolResult) -> bool:

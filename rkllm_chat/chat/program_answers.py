@@ -17,6 +17,7 @@ from ..core.messages import Tool, ToolResult
 from ..core.sanitize import shorten_line, summarize_arguments
 from ..prompt.budget import find_last_turn
 from .conversation import Conversation
+from .evidence import is_failed_query
 from .tool_traits import may_write
 
 _MAX_SAID_LENGTH = 120
@@ -51,7 +52,7 @@ def _list_changes(chat: Conversation, shown: ToolResult | None) -> Iterator[str]
 def _describe_call(chat: Conversation, result: ToolResult) -> str:
     failed = "chat.call_cut" if result.decline_reason == "cut" else "chat.call_failed"
     key, call = (
-        "chat.called" if result.status == "completed" else failed,
+        "chat.called" if result.status == "completed" and not is_failed_query(result) else failed,
         _summarize_call(_find_tool(chat, result), result),
     )
     return _load_words(chat)(key, call=call, text=shorten_line(result.text, _MAX_SAID_LENGTH))

@@ -201,6 +201,14 @@ def test_rows_are_not_changed_by_a_value_that_nobody_said(question: str, query: 
     assert asked == ([] if is_made else ["query"])  # a person sees the query, and that it has a made-up value
 
 
+def test_a_query_that_failed_is_not_said_to_have_completed() -> None:
+    call = call_text("write_query", query="UPDATE orders SET price = 98 WHERE item = 'lamp'")
+    chat, _ = open_town([call, *["It is 98."] * 8])
+    events = take_turn(chat, "Update the database: set the price of the lamp to 98.")
+    said = "".join(event.text for event in events if isinstance(event, Text))
+    assert "failed: Database error" in said and "Completed shop__write_query" not in said
+
+
 def test_behind_a_change_another_one_is_of_something_else() -> None:
     tea, entity = {"path": "list.txt", "content": "tea"}, {"entities": [{"name": "list.txt", "observations": ["tea"]}]}
     again = call_text("create_entities", **entity)
