@@ -168,6 +168,8 @@ class Source:
             return True
         if word.isdigit():
             return float(word) in self._numbers
+        if float(_NUMBER_WORDS.get(word, -1)) in self._numbers:  # "December" of 2026-12-04
+            return True
         return len(word) >= _MIN_WORD_LENGTH and word.isascii() and word[:_MIN_WORD_LENGTH] in self._stems
 
 
