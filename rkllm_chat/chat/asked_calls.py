@@ -235,7 +235,7 @@ def _find_sure_reading_tools(chat: Conversation, request: str) -> list[Tool]:
     if not chat.profile.forces_calls:
         return []
     sure = find_sure_tools(index_tools(chat.toolbox.tools), request, chat.tool_usage.counts)
-    return [tool for tool in sure if not may_write(tool)]
+    return [tool for tool in sure if tool.server and not may_write(tool)]
 
 
 def _find_domain_reading_tools(chat: Conversation, request: str) -> list[Tool]:
@@ -291,13 +291,14 @@ def _list_tools_for_rest(chat: Conversation, left_over: Sequence[str]) -> list[l
     model repeats its last call. An engine that can only be asked is asked for a likely one. A look-up
     changes nothing: forced to call any tool, a model made an appointment at a date that had the number left over.
     """
-    question, tools = _find_question(chat), [tool for tool in chat.toolbox.tools if properties_of(tool.schema)]
+    question = _find_question(chat)
+    tools = [tool for tool in chat.toolbox.tools if tool.server and properties_of(tool.schema)]
     if not asks_for_change(question):
         tools = [tool for tool in tools if not may_write(tool)]
     likely = rank_tools(index_tools(tools), question, chat.tool_usage.counts)
     if not can_force_calls(chat):
         return [likely[:_MAX_LIKELY]] if request_call(chat, likely[:_MAX_LIKELY]) else []
-    takers = [taker for name in left_over for taker in find_takers(name, tools) if taker.server]
+    takers = [taker for name in left_over for taker in find_takers(name, tools)]
     others = [tool for tool in likely if (tool.server, tool.name) not in _list_called(chat)][:_MAX_LIKELY]
     # a number may be of any tool, a name is rather of a likely one
     tiers = (takers, others, tools) if all(map(str.istitle, left_over)) else (takers, tools, others)

@@ -86,7 +86,8 @@ class OpenRequests(TurnRules):
             meant = find_sure_tools(index, clause, counts) or [*filter(takes_query, domain), *domain][:1]
             if any(not may_write(tool) and (tool.server, tool.name) not in called for tool in meant):
                 return clause
-        requests = filter(self._may_be_read, split_requests(question))
+        # of the words of a request in Japanese or Chinese the thesaurus has fewer
+        requests = [text for text in split_requests(question) if self._may_be_read(text) or CJK_RUN.search(text)]
         return next((request for request in requests if not _is_looked_up(request, evidence, tools)), "")
 
     def find_tools_before(self) -> list[Tool]:
