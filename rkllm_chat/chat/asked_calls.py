@@ -109,11 +109,7 @@ def _list_calls_for_question(
         yield AskedCall(before, by_question=True, names=list_names(question) or list_follow_ups(question))
     # before what the words mean: a call with one of these has a value of the question
     if left_over := requests.find_left_over():
-        for tools in _list_tools_for_rest(chat, left_over):
-            yield AskedCall(tools, names=left_over)
-        if chat.profile.forces_calls and _may_ask_alone(chat):
-            parts = [part for part in split_clauses(question) if any(name in part for name in left_over)]
-            yield AskedCall(request=parts[0] if parts else question, by_question=True, names=left_over)
+        yield from _list_calls_for_rest(chat, left_over)
     sure = _find_sure_reading_tools(chat, request)
     if sure and not (meant and meant.tools == sure):
         yield AskedCall(sure, by_question=True)
@@ -284,22 +280,32 @@ def _may_ask_alone(chat: Conversation) -> bool:
     return has_earlier and not (chat.backend.native_tools or loses_conversation(chat))
 
 
-def _list_tools_for_rest(chat: Conversation, left_over: Sequence[str]) -> list[list[Tool]]:
-    """Return the tools that may look up what a question names and nobody has looked up, in the order to try them.
+def _list_calls_for_rest(chat: Conversation, left_over: Sequence[str]) -> Iterator[AskedCall]:
+    """Return the calls that may look up what a question names and nobody has looked up, in the order to try them.
 
-    Those that take a file or an address left over, then any, and likely ones that the turn has not called, since a
-    model repeats its last call. An engine that can only be asked is asked for a likely one. A look-up
-    changes nothing: forced to call any tool, a model made an appointment at a date that had the number left over.
+    Of tools that take a file or an address left over, then of any, and of likely ones that the turn has not called,
+    since a model repeats its last call; before a query, of those that tell the tables. An engine that can only be asked
+    is asked for a likely one. A look-up changes nothing: forced to call any tool, a model made an appointment at a date
+    that had the number left over. At last the part of the question is asked alone.
     """
-    question = _find_question(chat)
+    question, made = _find_question(chat), _list_called(chat)
     tools = [tool for tool in chat.toolbox.tools if tool.server and properties_of(tool.schema)]
     if not asks_for_change(question):
         tools = [tool for tool in tools if not may_write(tool)]
     likely = rank_tools(index_tools(tools), question, chat.tool_usage.counts)
     if not can_force_calls(chat):
-        return [likely[:_MAX_LIKELY]] if request_call(chat, likely[:_MAX_LIKELY]) else []
-    takers = [taker for name in left_over for taker in find_takers(name, tools)]
-    others = [tool for tool in likely if (tool.server, tool.name) not in _list_called(chat)][:_MAX_LIKELY]
-    # a number may be of any tool, a name is rather of a likely one
-    tiers = (takers, others, tools) if all(map(str.istitle, left_over)) else (takers, tools, others)
-    return [*filter(None, tiers)]
+        if request_call(chat, likely[:_MAX_LIKELY]):
+            yield AskedCall(likely[:_MAX_LIKELY], names=left_over)
+    else:
+        takers = [taker for name in left_over for taker in find_takers(name, tools)]
+        others = [tool for tool in likely if (tool.server, tool.name) not in made][:_MAX_LIKELY]
+        if chat.profile.forces_calls and others and takes_query(others[0]):
+            own = [tool for tool in chat.toolbox.tools if tool.server == others[0].server]
+            if steps := list_table_tools(own, [name for server, name in made if server == others[0].server]):
+                yield AskedCall(steps)
+        # a number may be of any tool, a name is rather of a likely one
+        tiers = (takers, others, tools) if all(map(str.istitle, left_over)) else (takers, tools, others)
+        yield from (AskedCall(tier, names=left_over) for tier in tiers if tier)
+    if chat.profile.forces_calls and _may_ask_alone(chat):
+        parts = [part for part in split_clauses(question) if any(name in part for name in left_over)]
+        yield AskedCall(request=parts[0] if parts else question, by_question=True, names=left_over)
