@@ -15,7 +15,7 @@ _END = re.compile(r"[?!.,;:)'\"]*")
 def write_as_said(arguments: Mapping[str, Any], question: str, places: Sequence[str], today: date) -> dict[str, Any]:
     """Return the arguments with the files and addresses of a question as they stand there, and with the year meant.
 
-    "4 December" was written as 2023-12-04, 買い物.txt as `shopping.txt`, an address with the question mark behind it.
+    "4 December" was written as 2023-12-04, 買い物.txt as "shopping.txt", an address with the question mark behind it.
 
     Args:
         arguments: The arguments of a call.

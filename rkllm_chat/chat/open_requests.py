@@ -19,7 +19,7 @@ from ..prompt.tool_ranking import (
     split_requests,
 )
 from .evidence import Evidence, Source, found_nothing, is_query, list_names, walk_leaves
-from .tool_traits import describe_tool, may_write, takes_query
+from .tool_traits import describe_tool, may_write, shares_term, takes_query
 from .turn_rules import TurnRules
 
 __all__ = ["OpenRequests", "list_table_tools"]
@@ -115,7 +115,13 @@ class OpenRequests(TurnRules):
         own = [tool for tool in self._tools if tool.server == last.server]
         called = [result.tool for result in evidence.results if result.server == last.server]
         if failed and not is_query(failed):
-            return _list_overview_tools(own, called)
+            # who does not speak of a memory is not told all that is in it
+            question, counts = evidence.question.original, self._chat.tool_usage.counts
+            domain = find_domain_tools(index_tools(self._tools), question, counts)
+            is_meant = any(tool.server == failed.server for tool in domain) or shares_term(
+                failed.server, evidence.question
+            )
+            return _list_overview_tools(own, called) if is_meant else []
         query = failed.tool if failed else next((tool.name for tool in own if takes_query(tool)), "")
         if not failed and (query in called or not evidence.left_over):
             return []

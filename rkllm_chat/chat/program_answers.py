@@ -16,6 +16,7 @@ from ..core.i18n import Words, detect_text_language
 from ..core.messages import Tool, ToolResult
 from ..core.sanitize import shorten_line, summarize_arguments
 from ..prompt.budget import find_last_turn
+from ..prompt.untrusted_text import neutralize
 from .conversation import Conversation
 from .evidence import is_failed_query
 from .tool_traits import may_write
@@ -109,7 +110,8 @@ def has_result(chat: Conversation) -> bool:
 def list_said(chat: Conversation) -> list[str]:
     """Return what the user and the tools have said in this turn."""
     turn = chat.history[find_last_turn(chat.history) :]
-    return [message.result.text if message.result else message.text for message in turn if message.role != "assistant"]
+    said = [message.result.text if message.result else message.text for message in turn if message.role != "assistant"]
+    return [*said, *map(neutralize, said)]  # as the model sees them
 
 
 def choose_last_result(chat: Conversation) -> ToolResult | None:

@@ -57,7 +57,7 @@ class ReplyRules(TurnRules):
         is_short = len(WORD.findall(reply)) < _MIN_JUDGED_WORDS and not self._are_strict
         mentioned = self._find_mentioned(reply)
         has_failed = all(result.status == "failed" for result in evidence.results)
-        if evidence.failures and has_failed and not is_short:
+        if evidence.failures and has_failed and self._are_strict:
             return None if admits_failure(reply) else ReplyDiscarded(reason="unrelated")
         if is_short or all(mentioned.values()):
             return None

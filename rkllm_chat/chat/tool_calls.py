@@ -220,7 +220,7 @@ class ReplyCalls:
         """Return whether a call was made before and is neither run again nor asked about.
 
         Nobody is there to be asked, or it only reads, by its server or its name, and no call since may have changed
-        anything: asked about each, a user saw `list_tables` and `describe_table` eight times.
+        anything: asked about each, a user saw two tools that tell the tables eight times.
         """
         fingerprint, state = run.fingerprint, self._state
         if not state.was_made(fingerprint) or _only_reads(run.tool) or not self._rules.apply_to(run.tool):

@@ -51,7 +51,7 @@ def names_tool(tool: Tool, question: Source) -> bool:
 
 
 def shares_term(name: str, question: Source) -> bool:
-    """Return whether a question has a word of a name such as `list_events`, or a synonym of one."""
+    """Return whether a question has a word of a name such as "list_events", or a synonym of one."""
     return not {*extract_terms(name.replace("_", " "))}.isdisjoint(extract_terms(question.text))
 
 

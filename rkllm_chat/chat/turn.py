@@ -212,7 +212,8 @@ class Turn:
 
     def _find_unfit(self, reply: ReplyStream, kind: PromptKind) -> ReplyDiscarded | None:
         """Return why a reply to a prompt is no answer, whatever it tells of results."""
-        if kind != "chat" or has_called(self._chat):  # a first reply may be what the user asks the model to say
+        # a first reply may be what the user asks the model to say
+        if kind != "chat" or (has_called(self._chat) and self._chat.profile.forces_calls):
             asked = build_prompt(self._chat, None, kind)[-1].text
             if _repeats_request(reply.shown_text.strip(), asked, list_said(self._chat)):
                 return ReplyDiscarded(reason="echo")
