@@ -98,8 +98,9 @@ def _list_calls_for_question(
     if (helping := requests.find_helping_tools()) and _can_ask_for(chat, helping):
         yield AskedCall(helping)
     question, request = _find_question(chat), requests.find_open_request()
-    is_change = asks_for_change(question) and not split_requests(question) and chat.profile.forces_calls
-    is_open = ReplyRules(chat).is_change_open(reply) or (rejected and is_change)
+    # behind calls, a forced change would be made after the one that was asked for
+    is_change = asks_for_change(question) and not (split_requests(question) or has_called(chat))
+    is_open = ReplyRules(chat).is_change_open(reply) or (rejected and is_change and chat.profile.forces_calls)
     if is_open and (changing := _find_changing_tools(chat, question)):
         meant = None
         yield AskedCall(changing, by_question=not has_called(chat))

@@ -210,11 +210,13 @@ def test_a_query_that_failed_is_not_said_to_have_completed() -> None:
 
 
 def test_behind_a_change_another_one_is_of_something_else() -> None:
-    tea, entity = {"path": "list.txt", "content": "tea"}, {"entities": [{"name": "list.txt", "observations": ["tea"]}]}
-    again = call_text("create_entities", **entity)
-    chat, toolbox = open_town([call_text("write_file", **tea), again, *["It is written."] * 4])
-    take_turn(chat, "Create list.txt with the text tea.")
-    assert toolbox.called == [("write_file", tea)]
+    tea, entity = {"path": "list.txt", "content": "tea"}, {"entities": [{"name": "tea", "observations": ["tea"]}]}
+    write, again = call_text("write_file", **tea), call_text("create_entities", **entity)
+    # neither by the model itself nor in the place of a call that it repeats
+    for replies in ([write, again], [write, write, again]):
+        chat, toolbox = open_town([*replies, *["It is written."] * 4])
+        take_turn(chat, "Create list.txt with the text tea.")
+        assert toolbox.called == [("write_file", tea)]
 
 
 def test_what_only_reads_by_its_name_is_asked_about_once() -> None:
