@@ -123,7 +123,7 @@ class OpenRequests(TurnRules):
             )
             return _list_overview_tools(own, called) if is_meant else []
         query = failed.tool if failed else next((tool.name for tool in own if takes_query(tool)), "")
-        if not failed and (query in called or not evidence.left_over):
+        if not failed and (not query or query in called or not evidence.left_over):
             return []
         is_told_more = called[-1] != query and called.count(query) < _MAX_QUERIES
         return list_table_tools(own, called) or [tool for tool in own if tool.name == query and is_told_more]

@@ -248,6 +248,20 @@ def test_a_memory_that_finds_nothing_is_read_whole(question: str) -> None:
         assert toolbox.called[-1] == ("read_graph", {})
 
 
+def test_a_memory_that_found_something_is_not_read_whole() -> None:
+    class Found(Town):
+        async def call(self, tool: Tool, arguments: Mapping[str, Any], progress: ProgressCallback) -> ToolResult:
+            result = await super().call(tool, arguments, progress)
+            return replace(result, text="Robo is brown.") if tool.name == "search_nodes" else result
+
+    toolbox = Found({})
+    replies = [call_text("search_nodes", query="Robo"), "Robo is brown.", call_text("read_graph"), *["Brown."] * 6]
+    chat = make_chat(replies, toolbox, policy=ALL, prompt_profile="qwen2.5")
+    take_turn(chat, "What colour is Robo, the dog of Tilda Brandt? It is in the memory.")
+    assert ("read_graph", {}) not in toolbox.called[:2]
+    assert not any("Call memory__read_graph now" in prompt[-1].text for prompt in backend_of(chat).prompts)
+
+
 def test_a_server_that_is_named_is_asked_and_not_another_one() -> None:
     for first in (call_text("read_file", path="Rosa"), call_text("get_load")):
         chat, toolbox = open_town([first, call_text("search_nodes", query="Rosa"), *["-"] * 6])
