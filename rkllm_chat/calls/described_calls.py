@@ -96,10 +96,12 @@ _FOLLOW_UP = re.compile(
     r"((?!what|when|where|which|who|how)\w[\w' -]{1,30}?)\s*\?",
     re.IGNORECASE,
 )
+"""How a short question goes on with the one before, and what it names in its place."""
 _QUESTION = re.compile(
     r"[?？]|(?:^|[.!;,]\s*|\band\s+)(?:what|when|where|which|who|whose|why|how)\b|か。?\s*$|[吗呢][。]?\s*$",
     re.IGNORECASE,
 )
+"""What a question has, in its form or at its end."""
 _REQUEST = re.compile(
     r"\b(?:please|(?:can|could|would|will) (?:you|we)|want|need|like)\b"
     r"|ください|下さい|くれ|もら[いえ]|いただけ|お願い|ほしい|欲しい|[请請帮幫想]|能不能|可以|要",
@@ -141,6 +143,7 @@ _FILE_NAME = re.compile(r"(?:.*[\\/])?[^\\/]*\w\.[A-Za-z][A-Za-z0-9]{0,4}")
 _FILE_PARAMETERS = r"(?!repo|dir|folder)(?:(?:file|path|document|source|destination)\w*|\w*(?:file|path)s?(?:_?name)?)"
 """Names of parameters that take a file, as a regular expression."""
 _MAX_PLACE_LENGTH, _MAX_QUESTION_LENGTH = 400, 2000
+"""Characters of a value, and of a question, in which files, addresses and dates are looked for."""
 _TEXT_PARAMETERS = (
     r"q|query|sql|statement|command|code|expression|keywords?|search\w*|\w*text|pattern|content\w*|message|body|title"
 )
