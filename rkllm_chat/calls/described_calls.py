@@ -156,7 +156,7 @@ _CJK_FILE = re.compile(
 _CJK_LEAD = re.compile(
     r".*(?:を|写到|写进|写入|存到|加到|记到)|^(?:[请請]|帮我|幫我|看一?[下看]|读一?[下读]?|打开|查一?[下看]?|把|在|从|往|给我?|到)+"
 )
-"""What stands before it."""
+"""Words in front of such a name that are no part of it."""
 _FORMS_OF_PLACES: Mapping[str, re.Pattern[str]] = {
     r"ur[il]s?|address|link|website": re.compile(r"https?://[^\s、。，）」』]*[\w/]"),
     _FILE_PARAMETERS: re.compile(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 from zoneinfo import available_timezones
 
@@ -24,11 +25,17 @@ def write_time_zones(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 def is_time_zone(name: str, value: object) -> bool:
     """Return whether an argument is a time zone by its name and its value: which one a place has, a model may know."""
-    return _PARAMETER.fullmatch(name) is not None and value in available_timezones()
+    return _PARAMETER.fullmatch(name) is not None and value in _list_zones()
 
 
 def _find_zone(value: str) -> str:
     """Return the name of the zone of a city; the value itself if it is a zone, or no zone is named after it."""
-    zones, city = available_timezones(), value.strip().replace(" ", "_").casefold()
+    zones, city = _list_zones(), value.strip().replace(" ", "_").casefold()
     named = [zone for zone in zones if zone.rpartition("/")[2].casefold() == city]
     return value if value in zones else min(named, key=len, default=value)
+
+
+@cache
+def _list_zones() -> list[str]:
+    """Return the names of all zones, sorted; Python reads them from the disk each time."""
+    return sorted(available_timezones())

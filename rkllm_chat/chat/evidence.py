@@ -23,6 +23,7 @@ __all__ = [
     "MIN_SUPPORTED",
     "NUMBER",
     "REFERENCE",
+    "SQL_CHANGE",
     "WORD",
     "Evidence",
     "Source",
@@ -51,8 +52,10 @@ _MIN_WORD_LENGTH = 4
 WORD = re.compile(r"[^\W_]+")
 NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 REFERENCE = re.compile(
-    r"\b(?:its?|they|them|their|those|these|that|this|there|same|ones?)\b|それ|その|そこ|それら|同じ|它|他们|她们|那|这|其|同样"
+    r"\b(?:its?|they|them|their|those|these|that|this|there|same|ones?)\b|それ|その|そこ|それら|同じ|它|他们|她们|那|这|其|同样",
+    re.IGNORECASE,
 )
+"""What refers to something that was spoken of before."""
 _CLOCK = re.compile(r"\d{1,2}(?::\d\d){1,2}")
 _LATIN = r"A-Za-z\u00c0-\u024f\d'-"
 _NAMED = re.compile(
@@ -64,13 +67,14 @@ _NAMED = re.compile(
 _FILE = re.compile(r"(?:[^\s/\\]*[/\\])*([^\s/\\]*\w\.[A-Za-z]\w{0,4})")
 _SELECT = re.compile(r"\s*SELECT\b.+\bFROM\b", re.IGNORECASE | re.DOTALL)
 """A query that reads: the user says what it looks for, and need not know tables and columns."""
-_SQL_CHANGE = re.compile(r"\s*(?:INSERT\s+INTO|UPDATE\b.+\bSET|DELETE\s+FROM)\b", re.IGNORECASE | re.DOTALL)
+SQL_CHANGE = re.compile(r"\s*(?:INSERT\s+INTO|UPDATE\b.+\bSET|DELETE\s+FROM)\b", re.IGNORECASE | re.DOTALL)
 """A query that writes: a number in it that nobody said deletes the row of another person."""
 _LITERAL = re.compile(r"'([^']+)'|\b(\d+(?:\.\d+)?)\b")
 KATAKANA = re.compile(r"[\u30a0-\u30ff]+")
 _ALIKE = str.maketrans({"l": "r", "c": "k", "q": "k", "v": "b", "w": "b", "x": "ks", "f": "h", "z": "s"})
 """Consonants that Japanese writes in the same way."""
 _MIN_ALIKE = 0.55
+"""Least ratio of common consonants of two spellings of one name."""
 _SQL_STATEMENT = re.compile(r"\s*(?:SELECT|INSERT|UPDATE|DELETE|WITH)\b", re.IGNORECASE)
 _ERROR_TEXT = re.compile(r"(?:\w+ )?error\b|no such\b", re.IGNORECASE)
 """How the text of a result begins that is an error, although its server says that the call completed."""
@@ -137,7 +141,7 @@ class Source:
         text = normalize(str(value))
         if (file := _FILE.fullmatch(text.strip())) and file[1] not in self.text:
             return False
-        if _SELECT.match(text) or _SQL_CHANGE.match(text):
+        if _SELECT.match(text) or SQL_CHANGE.match(text):
             return all(self.has(next(filter(None, literal))) for literal in _LITERAL.findall(text))
         words = WORD.findall(text)
         if not words or is_composed(text):

@@ -54,6 +54,7 @@ from .evidence import (
     KATAKANA,
     NUMBER,
     REFERENCE,
+    SQL_CHANGE,
     WORD,
     Evidence,
     Source,
@@ -114,7 +115,6 @@ _ASKS_WHAT_WAS_SAID = re.compile(
     r"|と(?:言|話|伝え)(?:い|っ|し)|覚えて(?:い)?(?:る|ます)|[说說告訴诉提]过"
 )
 """What a question has that asks for what the user said before."""
-_SQL_CHANGE = re.compile(r"\s*(?:INSERT|UPDATE|DELETE)\b", re.IGNORECASE)
 _SQL_DEFINITION = re.compile(r"\s*(CREATE|ALTER|DROP)\b", re.IGNORECASE)
 _FIRST_PERSON = frozenset(("i", "my", "mine", "myself"))
 
@@ -141,6 +141,7 @@ class ValueRules(TurnRules):
         if not self.apply_to(tool):
             return None
         reason = _find_reason(tool, arguments, evidence, self._are_strict)
+        # a person is asked about it; without one, "Which query?" would be no question
         if not self._chat.can_ask and _has_made_up_query(tool, arguments, evidence):
             reason = "invented"
         # a person decides whether a request means it; a question does not
@@ -244,8 +245,6 @@ class ValueRules(TurnRules):
         if not self.apply_to(tool):
             return []
         evidence = self._evidence
-        if _has_made_up_query(tool, arguments, evidence):
-            return []  # nobody is asked for a query
         if may_write(tool) or _names_no_value(tool, arguments, evidence, self._are_strict):
             return list_unsupported_required(tool, arguments, evidence.known, evidence.question)
         return []
@@ -372,7 +371,7 @@ def _find_reason(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence, i
 
 def _has_made_up_query(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence) -> bool:
     """Return whether a call would change rows of a table by a value that stands nowhere."""
-    changes = [value for value in map(str, walk_leaves(arguments)) if _SQL_CHANGE.match(value)]
+    changes = [value for value in map(str, walk_leaves(arguments)) if SQL_CHANGE.match(value)]
     return may_write(tool) and not all(map(evidence.known.has, changes))
 
 

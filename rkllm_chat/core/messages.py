@@ -186,7 +186,8 @@ class Message:
         media: Pictures and sounds, in the order of their positions in `text`. In the message of a result, what the
             model is to see of `result.media`.
         reply_kind: Of an assistant message: "forced" if calls were impossible when it was written, "discarded" if it
-            only repeated calls, or was empty, and was generated again: it stays in the history and is never sent.
+            only repeated calls, or was empty, and was generated again, "refusal" if it was shown and only apologizes:
+            both stay in the history and are never sent.
     """
 
     role: Role
