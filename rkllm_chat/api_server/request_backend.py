@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from ..backends import Backend, ModelStream
 from ..backends.base import (
+    FirstTokenScorer,
     MiddleFiller,
     PromptRenderer,
     StoppableStream,
@@ -75,6 +76,8 @@ class RequestBackend:
         self.native_tools, self.supports_grammar = backend.native_tools, backend.supports_grammar
         self.media_kinds = backend.media_kinds
         self.prefill = backend.prefill
+        if isinstance(backend, FirstTokenScorer):
+            self.score_first_token = backend.score_first_token
         self.usages: list[Usage] = []
         self._backend, self._stop_sequences, self._prefix = backend, tuple(stop_sequences), prefix
         self._grammar, self._answer_grammar = grammar, answer_grammar

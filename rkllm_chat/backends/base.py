@@ -355,6 +355,19 @@ class TokenScorer(Protocol):
 
 
 @runtime_checkable
+class FirstTokenScorer(Protocol):
+    """A backend that tells how a reply would begin, without generating it."""
+
+    def score_first_token(self, prompt: Sequence[Message], number: int) -> ModelStream:
+        """Yield a TokenScore of the likeliest first token of a reply, which names `number` of them, then its Usage.
+
+        Raises:
+            GenerationError: The prompt leaves no room, or the engine failed.
+        """
+        ...
+
+
+@runtime_checkable
 class TextTokenizer(Protocol):
     """A backend that shows the tokens of its model."""
 

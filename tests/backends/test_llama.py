@@ -16,6 +16,7 @@ from altered import with_template, without_end
 from backends.openai.talks import HELLO, LINES, chat_with, reply_of, talk
 from cpu_time import allow_s
 from rkllm_chat.backends import open_backend
+from rkllm_chat.backends.base import TokenScore
 from rkllm_chat.backends.llama.backend import LlamaBackend
 from rkllm_chat.config.settings import Generation, Settings
 from rkllm_chat.core.errors import GenerationError, ModelError, UsageError
@@ -59,6 +60,23 @@ def test_another_prompt_reuses_the_common_beginning(llama: LlamaBackend) -> None
     assert 0 < usage.reused_tokens < usage.prompt_tokens
 
 
+def test_the_first_token_of_a_reply_is_scored_as_it_would_be_generated(llama: LlamaBackend) -> None:
+    async def score() -> tuple[TokenScore, Usage]:
+        async with aclosing(llama.score_first_token(HELLO, 5)) as items:
+            score, usage = [item async for item in items if isinstance(item, TokenScore | Usage)]
+        assert isinstance(score, TokenScore) and isinstance(usage, Usage)
+        return score, usage
+
+    first, usage = asyncio.run(score())
+    assert (usage.prompt_tokens, usage.generated_tokens) == (llama.count_tokens(HELLO), 1)
+    logprobs = [token.logprob for token in first.likeliest]
+    assert len(logprobs) == 5 and logprobs == sorted(logprobs, reverse=True) and first.logprob == logprobs[0] < 0
+    text, _ = write(llama, HELLO)
+    assert text.startswith(first.data.decode()) and first.data
+    assert asyncio.run(score())[0] == first  # and again behind a reply, to which it adds nothing
+    assert write(llama, HELLO)[0] == text
+
+
 @pytest.mark.parametrize("limit_bytes", [1 << 28, 1 << 18, 0])
 def test_an_answer_without_calls_does_not_cost_the_conversation(open_llama: Open, limit_bytes: int) -> None:
     """Asked in a prompt of its own where the state of the conversation can be kept, else at the end of that one."""
@@ -68,7 +86,7 @@ def test_an_answer_without_calls_does_not_cost_the_conversation(open_llama: Open
     answered, following = asyncio.run(talk(chat, *LINES))
     assert isinstance(answered[-1], TurnEnded) and isinstance(following[-1], TurnEnded)
     assert answered[-1].answered_by == "forced"
-    asked, (usage,) = answered[-1].usage[-1], following[-1].usage
+    asked, usage = answered[-1].usage[-1], following[-1].usage[0]  # behind which a call may be chosen
     if limit_bytes == 1 << 28:  # the result and the answer come into the conversation with the next turn
         assert asked.prompt_tokens < 200
         assert usage.prefilled_tokens <= asked.prompt_tokens + asked.generated_tokens

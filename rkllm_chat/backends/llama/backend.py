@@ -209,13 +209,30 @@ class LlamaBackend:
         Raises:
             GenerationError: The prompt leaves no room, or the engine failed.
         """
+        return end_reply(self._reply(prompt, generation, grammar, self._scored_tokens), self._stop_sequences)
+
+    def score_first_token(self, prompt: Sequence[Message], number: int) -> ModelStream:
+        """Yield a TokenScore of the likeliest first token of a reply, which names `number` of them, then its Usage.
+
+        Raises:
+            GenerationError: The prompt leaves no room, or the engine failed.
+        """
+        return self._reply(prompt, Generation(max_tokens=1, temperature=0.0), None, number)
+
+    def _reply(
+        self,
+        prompt: Sequence[Message],
+        generation: Generation,
+        grammar: CallGrammar | NoCalls | None,
+        scored_tokens: int | None,
+    ) -> ModelStream:
         request = self._prefill or PrefillRequest(())
         request.yield_to_prompt(prompt)
 
         def generate(emit: Emit[StreamItem]) -> None:
-            self._generate(partial(self._template, prompt), prompt, generation, emit, grammar)
+            self._generate(partial(self._template, prompt), prompt, generation, emit, grammar, scored_tokens)
 
-        return end_reply(self._run(generate, request), self._stop_sequences)
+        return self._run(generate, request)
 
     def complete(self, text: str, generation: Generation) -> ModelStream:
         """Continue a text as it is, without the chat template; control tokens in it count as such.
@@ -248,7 +265,7 @@ class LlamaBackend:
 
     def _continue(self, pieces: Sequence[Piece], generation: Generation) -> ModelStream:
         def generate(emit: Emit[StreamItem]) -> None:
-            self._generate(lambda: pieces, (), generation, emit, None)
+            self._generate(lambda: pieces, (), generation, emit, None, self._scored_tokens)
 
         return self._run(generate, PrefillRequest(()))
 
@@ -480,6 +497,7 @@ class LlamaBackend:
         generation: Generation,
         emit: Emit[StreamItem],
         grammar: CallGrammar | NoCalls | None,
+        scored_tokens: int | None,
     ) -> None:
         """Generate one reply, on the engine's thread. `render` returns the prompt in pieces."""
         if not self._can_generate:
@@ -510,9 +528,9 @@ class LlamaBackend:
         constraint = self._make_constraint(grammar, pieces) if grammar else None
         try:
             kept.save_beginning(unsaved_beginning)
-            draft = self._expect_reply(prompt, grammar)
+            draft = self._expect_reply(prompt, grammar) if scored_tokens is None else []
             sampled = self._sample_tokens(tokens, generation, temperature, constraint, draft)
-            self._emit_tokens(sampled, reply, emit, constraint)
+            self._emit_tokens(sampled, reply, emit, constraint, scored_tokens)
         except RuntimeError:
             if not self._stop.is_set():
                 raise
@@ -530,7 +548,7 @@ class LlamaBackend:
 
         35 % of what Qwen2.5-Coder 0.5B generated in tool turns were such repetitions, 17 % of the 1.5B's.
         """
-        if not isinstance(grammar, CallGrammar) or self._scored_tokens is not None:
+        if not isinstance(grammar, CallGrammar):
             return []
         said = [message.text for message in prompt if message.role == "assistant"]
         if not said or prompt[-1].role == "assistant" or not CallDetector(grammar).feed(said[-1]):
@@ -550,6 +568,7 @@ class LlamaBackend:
         reply: _Reply,
         emit: Emit[StreamItem],
         constraint: Constraint | None,
+        scored_tokens: int | None,
     ) -> None:
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         for token in sampled:
@@ -558,8 +577,8 @@ class LlamaBackend:
             # control tokens are included: in some families one opens a call, and only the last one ends the reply
             data = b"" if reply.has_ended else self._engine.detokenize([token], special=True)
             text = decoder.decode(data, final=reply.has_ended)
-            if self._scored_tokens is not None and not reply.has_ended:
-                emit(score_token(self._engine, token, self._scored_tokens))
+            if scored_tokens is not None and not reply.has_ended:
+                emit(score_token(self._engine, token, scored_tokens))
             if text:
                 reply.text.append(text)
                 emit(text)
