@@ -1,42 +1,71 @@
-"""Values that a model writes otherwise than the question: dates with a wrong year, translated files, addresses."""
+"""Values that a model writes otherwise than the question: dates, translated files, addresses.
+
+A model does not know which day it is: "tomorrow" was written as a day of another year.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from datetime import date
+from datetime import date, timedelta
 from pathlib import PurePosixPath
 from typing import Any
 
-_DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)")
+_DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)(?=$|[T ])")
+_DAYS: Mapping[str, int] = {
+    **dict.fromkeys(("day before yesterday", "一昨日", "おととい", "前天"), -2),
+    **dict.fromkeys(("day after tomorrow", "明後日", "あさって", "后天"), 2),
+    **dict.fromkeys(("yesterday", "昨日", "きのう", "昨天"), -1),
+    **dict.fromkeys(("today", "tonight", "今日", "きょう", "今夜", "今天", "今晚"), 0),
+    **dict.fromkeys(("tomorrow", "明日", "あした", "明天"), 1),
+}
+"""How a day is said from today on; those that contain another one come first."""
+_SAID_DAY = re.compile("|".join(rf"\b{said}\b" if said.isascii() else said for said in _DAYS), re.IGNORECASE)
 _END = re.compile(r"[?!.,;:)'\"]*")
 
 
-def write_as_said(arguments: Mapping[str, Any], known: str, places: Sequence[str], today: date) -> dict[str, Any]:
-    """Return the arguments with the files and addresses of a question as they stand there, and with the year meant.
+def list_days(text: str, today: date) -> list[date]:
+    """Return the days that a text names from today on, such as "tomorrow".
+
+    >>> list_days("Book it for the day after tomorrow.", date(2026, 12, 30))
+    [datetime.date(2027, 1, 1)]
+    """
+    return [today + timedelta(_DAYS[said.casefold()]) for said in _SAID_DAY.findall(text)]
+
+
+def write_as_said(
+    arguments: Mapping[str, Any], question: str, known: str, places: Sequence[str], today: date
+) -> dict[str, Any]:
+    """Return the arguments with the files and addresses of a question as they stand there, and with the days meant.
 
     "4 December" was written as 2023-12-04, 買い物.txt as "shopping.txt", an address with the question mark after it.
 
     Args:
         arguments: The arguments of a call.
+        question: The question; the only day that it names from today on is that of a date that stands nowhere.
         known: What was said and looked up so far; a value in it is left as it is.
         places: The files and addresses that the question names.
         today: The date; a day without a year is the next one.
     """
     return {
-        name: _write_as_said(value, known, places, today) if isinstance(value, str) else value
+        name: _write_as_said(value, question, known, places, today) if isinstance(value, str) else value
         for name, value in arguments.items()
     }
 
 
-def _write_as_said(value: str, known: str, places: Sequence[str], today: date) -> str:
+def _write_as_said(value: str, question: str, known: str, places: Sequence[str], today: date) -> str:
     for place in places:
         if value.startswith(place) and _END.fullmatch(value, len(place)):
             return place
     if value in known:
         return value
-    if written := _DATE.fullmatch(value):
-        return value if written[1] in known else _find_next_day(value, today)
+    if written := _DATE.match(value):
+        days = {*list_days(question, today)}
+        if len(days) == 1 and written[3].lstrip("0") not in re.findall(r"\d+", question):
+            (meant,) = map(str, days)
+        else:
+            meant = written[0] if written[1] in known else _find_next_day(written[0], today)
+        return meant + value[written.end() :]
     kind = PurePosixPath(value).suffix
     foreign = [place for place in places if not place.isascii() and PurePosixPath(place).suffix == kind]
     is_translated = kind and value.isascii() and not re.search(r"\s|://", value) and len(foreign) == 1

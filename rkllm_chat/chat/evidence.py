@@ -7,12 +7,14 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from datetime import date
 from difflib import SequenceMatcher
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
 from ..calls.percentages import find_percentages
+from ..calls.written_values import list_days
 from ..core.messages import UNSENT_KINDS, Message, ToolResult
 from ..prompt.budget import find_last_turn
 from ..prompt.compose import is_correction
@@ -120,11 +122,13 @@ class Source:
 
     @cached_property
     def _numbers(self) -> frozenset[float]:
-        """Its numbers, also as parts of dates and times, hours after noon, names of months, shares of percentages."""
+        """Its numbers, also of dates, times, days ("tomorrow"), hours after noon, months, shares of percentages."""
         found = {float(part) for number in NUMBER.findall(self.text) for part in _read_numbers(number)}
         for word, value in _NUMBER_WORDS.items():
             if word in self.words or (not word.isascii() and word in self.text):
                 found.add(float(value))
+        for day in list_days(self.original, date.today()):
+            found |= {float(day.year), float(day.month), float(day.day)}
         for share in map(float, find_percentages(self.text)):  # "8% more than 50": (8 / 100) * 50, 50 * 1.08
             found |= {100.0, round(1 + share / 100, 9), round(1 - share / 100, 9)}
         return frozenset(found | {number + 12 for number in found if number < 12} | {number / 100 for number in found})

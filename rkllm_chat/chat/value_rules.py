@@ -275,7 +275,7 @@ class ValueRules(TurnRules):
         arguments = write_time_zones(write_percentages(arguments, question.original))
         if self._are_strict:
             places = list_places(question.original)
-            arguments = write_as_said(arguments, self._evidence.known.original, places, date.today())
+            arguments = write_as_said(arguments, question.original, self._evidence.known.original, places, date.today())
         arguments = _fill_folder(tool, arguments, question, self._chat.get_folders().get(tool.server, ()))
         return _drop_unasked(tool, arguments, question) if self._are_strict and not may_write(tool) else arguments
 

@@ -462,6 +462,27 @@ def test_a_day_without_a_year_is_the_next_one() -> None:
     assert toolbox.called == [("list_events", {"date": "2023-04-05"})]
 
 
+@pytest.mark.parametrize(
+    ("question", "days"),
+    [
+        ("What have I got tomorrow?", 1),
+        ("Anything in the calendar of events for the day after tomorrow?", 2),
+        ("What events were there yesterday?", -1),
+        ("明後日の予定を見せて", 2),
+        ("昨天有什么活动？", -1),
+    ],
+)
+def test_a_day_that_is_said_from_today_on_is_not_the_one_that_the_model_makes_up(question: str, days: int) -> None:
+    day = str(date.today() + timedelta(days=days))
+    for written, meant in (("2023-04-05", day), ("2023-04-05T09:00", f"{day}T09:00")):
+        chat, toolbox = open_town([call_text("list_events", date=written), *["Dentist, 15:30"] * 6])
+        take_turn(chat, question)
+        assert toolbox.called[0] == ("list_events", {"date": meant})
+    chat, toolbox = open_town([call_text("list_events", date="2023-04-05"), *["Dentist, 15:30"] * 6])
+    take_turn(chat, "I ask today: which events were there on 5 April 2023?")
+    assert toolbox.called[0] == ("list_events", {"date": "2023-04-05"})
+
+
 def test_what_was_looked_up_before_is_there_for_a_question_that_refers_to_it() -> None:
     chat, _ = open_town(
         [call_text("list_events", date="2026-12-10"), "Dentist, 15:30", "I'm sorry, I can't.", "15:30."]
