@@ -117,6 +117,11 @@ _CHANGE_CLAIM = re.compile(
     re.IGNORECASE,
 )
 """An answer that says that a change was made."""
+_ASKS_WHAT_WAS_SAID = re.compile(
+    r"\b(?:did|have|had) i (?:\w+ )?(?:say|said|tell|told|mention)|\bi (?:\w+ )?(?:said|told|mentioned)\b"
+    r"|と(?:言|話|伝え)(?:い|っ|し)|覚えて(?:い)?(?:る|ます)|[说說告訴诉提]过"
+)
+"""What a question has that asks for what the user said before."""
 _CONTENT = re.compile(r":\s+\S|：|\S\s*\n\s*\S|```")
 """What a reply has that is itself what was asked for: "I have made a list: ...", a poem."""
 _NEGATION = re.compile(
@@ -313,6 +318,11 @@ def is_question(message: str) -> bool:
 def tells_only(message: str) -> bool:
     """Return whether a message tells of its author and asks for nothing, such as "My name is Ben"."""
     return bool(_TELLS.search(message)) and not (asks(message) or asks_for_change(message))
+
+
+def asks_what_was_said(question: str) -> bool:
+    """Return whether a question, in small letters, asks for what the user said before."""
+    return bool(_ASKS_WHAT_WAS_SAID.search(question))
 
 
 def brings_content(reply: str) -> bool:

@@ -36,9 +36,10 @@ from ..prompt.tool_ranking import (
     split_clauses,
     split_requests,
 )
+from .call_choice import can_choose
 from .context import can_force_calls, loses_conversation, request_call
 from .conversation import Conversation
-from .evidence import Source, list_names
+from .evidence import Source, list_names, walk_leaves
 from .open_requests import OpenRequests, list_table_tools
 from .reply_rules import ReplyRules
 from .tool_traits import may_be_meant, may_write, names_verb, shares_term, takes_query
@@ -60,12 +61,14 @@ class AskedCall:
             call behind the conversation.
         by_question: All of its values stand in the question, because the reply does not name the tool.
         names: One of which the call must use; empty for any call.
+        is_chosen: The model must prefer the call to a reply in words.
     """
 
     tools: Sequence[Tool] = ()
     request: str = ""
     by_question: bool = False
     names: Sequence[str] = ()
+    is_chosen: bool = False
 
 
 def list_asked_calls(
@@ -95,6 +98,10 @@ def _list_calls_for_question(
     described: Sequence[ToolCall],
 ) -> Iterator[AskedCall]:
     requests = OpenRequests(chat)
+    is_chosen = can_choose(chat, _find_question(chat))
+    if is_chosen and not has_called(chat):
+        yield from _list_chosen_calls(chat, reply, rejected, described)
+        return
     if (helping := requests.find_helping_tools()) and _can_ask_for(chat, helping):
         yield AskedCall(helping)
     question, request = _find_question(chat), requests.find_open_request()
@@ -111,11 +118,55 @@ def _list_calls_for_question(
     # before what the words mean: a call with one of these has a value of the question
     if left_over := requests.find_left_over():
         yield from _list_calls_for_rest(chat, left_over)
+    if is_chosen:
+        yield from _list_chosen_calls_behind(chat)
+        return
     sure = _find_sure_reading_tools(chat, request)
     if sure and not (meant and meant.tools == sure):
         yield AskedCall(sure, by_question=True)
     if request:
         yield from _list_calls_for_request(chat, request, is_meant=bool(meant or (sure and not has_called(chat))))
+
+
+def _list_chosen_calls(
+    chat: Conversation,
+    reply: str,
+    rejected: Sequence[ToolCall] | None,
+    described: Sequence[ToolCall],
+) -> Iterator[AskedCall]:
+    """Return the first calls of a turn, in the conversation and alone, that are made if the model prefers them."""
+    question = _find_question(chat)
+    tools = _list_choosable_tools(chat, question)
+    values = [str(value) for call in rejected or () for value in walk_leaves(call.arguments)]
+    if ReplyRules(chat).tells_what_was_said(reply if rejected is None else "", values):
+        return
+    requests = OpenRequests(chat)
+    before = requests.find_tools_before() if requests.is_follow_up() else []
+    if rejected and (meant := _find_meant_call(chat, reply, rejected, described)):
+        yield meant
+    elif before and _can_ask_for(chat, before):
+        yield AskedCall(before, by_question=True, names=list_names(question) or list_follow_ups(question))
+    if not rejected:
+        yield AskedCall(tools, is_chosen=True)
+    if _may_ask_alone(chat):
+        yield AskedCall(tools, question, by_question=True, is_chosen=True)
+    # "What does the memory say of Ben?" is not of the machine's
+    if domain := _find_domain_reading_tools(chat, question):
+        yield AskedCall(domain, is_chosen=True)
+
+
+def _list_chosen_calls_behind(chat: Conversation) -> Iterator[AskedCall]:
+    """Return the further calls of a turn, made if the model prefers them: for a failed one, and for each part."""
+    if others := OpenRequests(chat).find_other_tools():
+        yield AskedCall(others, by_question=True, is_chosen=True)
+    for part in OpenRequests(chat).list_parts():
+        yield AskedCall(_list_choosable_tools(chat, part), part, by_question=True, is_chosen=True)
+
+
+def _list_choosable_tools(chat: Conversation, message: str) -> list[Tool]:
+    """Return the tools of servers that a message may be for: those that change something where it asks for that."""
+    is_change = asks_for_change(message)
+    return [tool for tool in chat.toolbox.tools if tool.server and (is_change or not may_write(tool))]
 
 
 def _list_calls_for_request(chat: Conversation, request: str, is_meant: bool) -> Iterator[AskedCall]:

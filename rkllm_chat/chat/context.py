@@ -36,9 +36,9 @@ from .evidence import REFERENCE
 from .result_budget import ResultBudget, make_result_budget
 from .tool_selection import find_signatures, select_catalogue, select_tool_lines, select_tool_signatures
 
-PromptKind = Literal["chat", "call", "alone", "answer", "flat"]
+PromptKind = Literal["chat", "call", "alone", "answer", "flat", "words"]
 """What the model is to do: continue, write a call in place of its last reply, reply to the question as if it were the
-first one, answer without calls, or answer from the question and the results alone."""
+first one, answer without calls, answer from the question and the results alone, or as if there were no tools."""
 
 
 def build_prompt(
@@ -66,9 +66,9 @@ def build_prompt(
         shown = [replace(shown[find_last_turn(shown)], text=request)]
     words, system, kinds = chat.prompt_words, chat.settings.system, chat.backend.media_kinds
     answer_words = partial(load_answer_words, chat)
-    if kind == "flat":
+    if kind in ("flat", "words"):
         start = find_last_turn(shown)
-        turn, earlier = shown[start:], shown[:start]
+        turn, earlier = shown[start : start + 1] if kind == "words" else shown[start:], shown[:start]
         question = turn[0].text if turn else ""
         referred = find_referred_results(earlier) if REFERENCE.search(question) else []
         return compose_flat_prompt(turn, answer_words(question), system, kinds, earlier, referred)
@@ -112,8 +112,11 @@ def request_call(chat: Conversation, tools: Sequence[Tool]) -> str:
     return chat.prompt_words("prompt.call_now", names=" or ".join(names))
 
 
-def list_answer_prompts(chat: Conversation) -> list[PromptKind]:
+def list_answer_prompts(chat: Conversation, is_unsure: bool) -> list[PromptKind]:
     """Return how an answer without calls is asked for, in the order in which it is tried.
+
+    Where the model was unsure of a call, and it found nothing, the question was hardly one for a tool: "Who borrowed my
+    car?" is answered from what was said.
 
     A prompt of its own comes first only where the engine can return to the conversation: otherwise one answer makes the
     next turn evaluate everything again (on the NPU 491 of 495 tokens, measured; behind a growing prompt 17). Without a
@@ -122,7 +125,8 @@ def list_answer_prompts(chat: Conversation) -> list[PromptKind]:
     turn = chat.history[find_last_turn(chat.history) :]
     has_results = any(message.result and message.result.server for message in turn)
     is_flat_first = chat.profile.answers_flat and not (has_results and loses_conversation(chat))
-    return ["flat", "answer"] if is_flat_first else ["answer", "flat"]
+    kinds: list[PromptKind] = ["flat", "answer"] if is_flat_first else ["answer", "flat"]
+    return ["words", *kinds] if is_unsure else kinds
 
 
 def loses_conversation(chat: Conversation) -> bool:
@@ -243,13 +247,14 @@ def build_grammar(
     """Return the grammar of the reply or of its tool calls for an engine that supports it, or that there are none."""
     if chat.reply_grammar and chat.backend.supports_grammar:
         return chat.reply_grammar
-    if kind in ("answer", "flat"):
+    if kind in ("answer", "flat", "words"):
         return forbid_calls(chat.call_format, chat.backend.family.accepted_formats)
     if not can_force_calls(chat):
         return None
-    tools = forced_tools if kind == "call" else make_call_toolbox(chat).tools
+    is_forced = kind == "call" or bool(forced_tools)
+    tools = forced_tools if is_forced else make_call_toolbox(chat).tools
     grammar = build_call_grammar(tools, chat.call_format, chat.profile.writes_unmarked)
-    return require_call(grammar) if grammar and kind == "call" else grammar
+    return require_call(grammar) if grammar and is_forced else grammar
 
 
 def compute_result_budget(chat: Conversation, usage: Usage) -> ResultBudget:

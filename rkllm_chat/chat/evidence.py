@@ -6,7 +6,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from difflib import SequenceMatcher
 from functools import cached_property
@@ -72,6 +72,7 @@ _SELECT = re.compile(r"\s*SELECT\b.+\bFROM\b", re.IGNORECASE | re.DOTALL)
 SQL_CHANGE = re.compile(r"\s*(?:INSERT\s+INTO|UPDATE\b.+\bSET|DELETE\s+FROM)\b", re.IGNORECASE | re.DOTALL)
 """A query that writes: a number in it that nobody said deletes the row of another person."""
 _LITERAL = re.compile(r"'([^']+)'|\b(\d+(?:\.\d+)?)\b")
+FIRST_PERSON = frozenset(("i", "my", "mine", "myself"))
 KATAKANA = re.compile(r"[\u30a0-\u30ff]+")
 _ALIKE = str.maketrans({"l": "r", "c": "k", "q": "k", "v": "b", "w": "b", "x": "ks", "f": "h", "z": "s"})
 """Consonants that Japanese writes in the same way."""
@@ -207,7 +208,7 @@ class Evidence:
         known: Question, conversation and results.
         results: The results of this turn.
         refused: The calls of this turn that did not run.
-        has_earlier_turns: Whether the user has spoken before.
+        said: What the user said in the turns before.
         results_before: The results of the turn before.
         earlier_calls: The calls of all turns before that ran.
     """
@@ -216,7 +217,7 @@ class Evidence:
     known: Source
     results: Sequence[ToolResult]
     refused: Sequence[ToolResult] = ()
-    has_earlier_turns: bool = False
+    said: Source = field(default_factory=lambda: Source(""))
     results_before: Sequence[ToolResult] = ()
     earlier_calls: Sequence[ToolResult] = ()
 
@@ -236,9 +237,10 @@ class Evidence:
         before = messages[find_last_turn(messages[:start]) : start] if start else ()
         results_before = [message.result for message in before if message.result]
         known = Source("\n".join([system, *texts]))
+        said = Source("\n".join(message.text for message in messages[:start] if message.role == "user"))
         answered = [message.result for message in messages[:start] if message.result]
         earlier_calls = [result for result in answered if result.status in ("completed", "failed")]
-        return cls(Source(question), known, ran, refused, bool(earlier), results_before, earlier_calls)
+        return cls(Source(question), known, ran, refused, said, results_before, earlier_calls)
 
     @cached_property
     def left_over(self) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 
-from ..calls.described_calls import asks, list_follow_ups
+from ..calls.described_calls import asks, asks_for_change, list_follow_ups, list_places
 from ..calls.schema.resolve import required_of
 from ..core.messages import Tool
 from ..prompt.tool_ranking import (
@@ -18,6 +18,7 @@ from ..prompt.tool_ranking import (
     split_clauses,
     split_requests,
 )
+from .call_choice import can_choose
 from .evidence import Evidence, Source, found_nothing, is_query, list_names, walk_leaves
 from .tool_traits import describe_tool, may_write, shares_term, takes_query
 from .turn_rules import TurnRules
@@ -90,11 +91,48 @@ class OpenRequests(TurnRules):
         requests = [text for text in split_requests(question) if self._may_be_read(text) or CJK_RUN.search(text)]
         return next((request for request in requests if not _is_looked_up(request, evidence, tools)), "")
 
+    def is_follow_up(self) -> bool:
+        """Return whether the question alone says nothing: "and the library?"."""
+        question = self._evidence.question.original
+        return bool(list_follow_ups(question) or _FOLLOW_UP.search(question))
+
+    def find_other_tools(self) -> list[Tool]:
+        """Return the tools that only read and may do what the only call failed to do, if the model may choose.
+
+        "The temperature of the bathroom" was asked of a board without a sensor.
+        """
+        evidence = self._evidence
+        made = evidence.ran_or_refused
+        question = evidence.question.original
+        is_failed = len(made) == 1 and made[0].status == "failed" and len(split_clauses(question)) == 1
+        if not (is_failed and can_choose(self._chat, question)):
+            return []
+        return [tool for tool in self._tools if tool.server and not may_write(tool) and tool.name != made[0].tool]
+
+    def has_found_nothing(self) -> bool:
+        """Return whether the only call for a question of one part found nothing, and had no number or file of it."""
+        evidence = self._evidence
+        made, question = evidence.ran_or_refused, evidence.question.original
+        if len(made) != 1 or not (made[0].status == "failed" or found_nothing(made[0])):
+            return False
+        used = Source("\n".join(str(value) for value in walk_leaves(made[0].arguments)))
+        return len(split_clauses(question)) == 1 and not any(map(used.has, list_names(question)))
+
+    def list_parts(self) -> list[str]:
+        """Return the open parts of a question that ask for something, if it has several and the model may choose."""
+        evidence = self._evidence
+        question = evidence.question.original
+        if not can_choose(self._chat, question):
+            return []
+        parts = split_clauses(question)
+        asking = [part for part in parts if asks(part) or asks_for_change(part)] or parts
+        return [part for part in asking if len(parts) > 1 and not _is_looked_up(part, evidence, self._tools)]
+
     def find_tools_before(self) -> list[Tool]:
         """Return the tools that only read and that the turn before called, if a first question may go on with them."""
         evidence = self._evidence
         question = evidence.question.original
-        goes_on = list_names(question) or list_follow_ups(question) or _FOLLOW_UP.search(question)
+        goes_on = list_names(question) or self.is_follow_up()
         if not (goes_on and self._are_strict) or evidence.ran_or_refused:
             return []
         before = [tool for tool in self._tools if (tool.server, tool.name) in evidence.called_before]
@@ -156,8 +194,13 @@ def _is_looked_up(request: str, evidence: Evidence, tools: Sequence[Tool]) -> bo
     """Return whether a call of the turn has a value of a request, or no value and is of a tool that it speaks of."""
     asked, terms = Source(request), {*extract_question_terms(request)}
     about = {(tool.server, tool.name): {*extract_terms(describe_tool(tool))} for tool in tools}
+
+    def has_value(value: object) -> bool:
+        """The time in Oslo is not looked up by reading oslo.txt."""
+        return asked.has(value) or (asked.has_part(value) and not list_places(str(value)))
+
     return any(
-        any(map(asked.has_part, walk_leaves(result.arguments)))
+        any(map(has_value, walk_leaves(result.arguments)))
         if result.arguments
         else not terms.isdisjoint(about.get((result.server, result.tool), ()))
         for result in evidence.ran_or_refused

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import aclosing
 from functools import partial
 
+from ..backends.base import FirstTokenScorer, TokenScore
 from ..core.errors import ContextOverflowError
 from ..core.events import CallFound, Event, Notice, Reading, Usage, WritingCall
 from ..core.messages import Message, ReplyKind, Tool, ToolCall
 from .asked_calls import AskedCall
+from .call_choice import SCORED_TOKENS
 from .context import (
     PromptKind,
     build_grammar,
@@ -85,12 +88,29 @@ class ReplyRequests:
         self._record_usage(reply.usage)
         return next((found.call for found in reply.calls if isinstance(found, CallFound)), None)
 
+    async def score_first_token(self, prompt: Sequence[Message], emit: Emit) -> TokenScore | None:
+        """Return the score of the first token of a reply to a prompt; None where the reply has none.
+
+        The engine is a FirstTokenScorer.
+        """
+        backend, score = self._chat.backend, None
+        assert isinstance(backend, FirstTokenScorer)
+        async with aclosing(backend.score_first_token(prompt, SCORED_TOKENS)) as items:
+            async for item in items:
+                if isinstance(item, TokenScore):
+                    score = item
+                elif isinstance(item, Reading):
+                    await emit(item)
+                elif isinstance(item, Usage):
+                    self._record_usage(item)
+        return score
+
     async def _read(
         self, reply: ReplyStream, kind: PromptKind, emit: Emit, forced_tools: Sequence[Tool], request: str
     ) -> None:
         chat = self._chat
         prompt = build_prompt(chat, None, kind, forced_tools, request)
-        tools = native_tools_of(chat) if kind != "flat" else ()
+        tools = native_tools_of(chat) if kind not in ("flat", "words") else ()
         if (cached := chat.backend.count_cached_tokens(prompt)) is not None:  # the engine may still be busy
             await emit(Reading(0, max(1, chat.backend.count_tokens(prompt) - cached)))
         stream = chat.backend.stream(prompt, chat.generation, tools, build_grammar(chat, kind, forced_tools))

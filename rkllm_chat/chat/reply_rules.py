@@ -12,6 +12,7 @@ from collections.abc import Sequence, Set
 from ..calls.described_calls import (
     admits_failure,
     asks_for_change,
+    asks_what_was_said,
     claims_change,
     is_apology,
     is_data,
@@ -23,7 +24,19 @@ from ..core.events import ReplyDiscarded
 from ..core.i18n import detect_text_language
 from ..core.messages import Tool, ToolResult
 from ..prompt.tool_ranking import CJK_RUN, extract_terms
-from .evidence import MIN_SUPPORTED, WORD, Evidence, Source, found_nothing, get_stop_words, normalize, walk_leaves
+from .evidence import (
+    FIRST_PERSON,
+    MIN_SUPPORTED,
+    NUMBER,
+    WORD,
+    Evidence,
+    Source,
+    found_nothing,
+    get_stop_words,
+    list_names,
+    normalize,
+    walk_leaves,
+)
 from .tool_traits import describe_tool, may_write
 from .turn_rules import TurnRules
 
@@ -35,6 +48,8 @@ _MIN_RESULT_WORDS = 2
 """Words from which on a result tells something of its own, so that an answer must have one of them."""
 _MIN_FOREIGN_LETTERS = 8
 """Chinese and Japanese characters from which on an answer is a sentence in one of these languages."""
+_KANJI_NAME = re.compile(r"[\u4e00-\u9fff]{2,}")
+_LIST_NUMBER = re.compile(r"^\s*\d+[.)、]", re.MULTILINE)
 _LANGUAGE_NAME = re.compile(
     r"[英译訳翻中法德韩韓日西俄][文语語]|[译訳翻]|translat|language|japan|chin(?:a|ese)|kanji|hiragana|katakana"
 )
@@ -97,6 +112,24 @@ class ReplyRules(TurnRules):
         """Return whether a change is claimed that no call has made, or the call that the question asks for failed."""
         return bool(self.find_unmade(reply)) or self._has_failed_change()
 
+    def tells_what_was_said(self, reply: str, values: Sequence[str]) -> bool:
+        """Return whether a question is for what the user said before: it says so, or that is told or looked up.
+
+        "Which city do I work in?" Made to call, a model asks for the time there. Japanese leaves the pronoun out.
+
+        Args:
+            reply: A reply to it.
+            values: The values of the calls of a reply.
+        """
+        evidence = self._evidence
+        question = evidence.question
+        is_about_user = not FIRST_PERSON.isdisjoint(question.words) or CJK_RUN.search(question.text)
+        told = [*list_names(reply), *_KANJI_NAME.findall(reply), *values]
+        new = [name for name in told if not question.has(name)]
+        said = [name for name in new if evidence.said.has(name)]
+        is_told = bool(is_about_user and said) and not any(map(NUMBER.search, {*new} - {*said}))
+        return (is_told and not is_refusal(reply)) or asks_what_was_said(question.text)
+
     def find_refused(self, reply: str) -> ReplyDiscarded | None:
         """Return why an answer is asked for without the tools, where that was measured: later ones apologize, too."""
         is_judged = self._are_strict and self._tools and not self._chat.answers_json
@@ -105,6 +138,16 @@ class ReplyRules(TurnRules):
     def find_refused_fact(self, reply: str) -> ReplyDiscarded | None:
         """Return why an answer does not stand that apologizes to who only tells something."""
         return self.find_refused(reply) if tells_only(self._evidence.question.original) else None
+
+    def find_guessed(self, reply: str) -> ReplyDiscarded | None:
+        """Return why an answer in words behind a look-up that found nothing does not stand: it apologizes, or guesses.
+
+        A number from nowhere would be taken for what was looked up.
+        """
+        numbers = NUMBER.findall(normalize(_LIST_NUMBER.sub("", reply)))
+        if all(map(self._evidence.known.has, numbers)):
+            return self.find_refused(reply)
+        return ReplyDiscarded(reason="unrelated")
 
     def apologizes(self, reply: str) -> bool:
         """Return whether an answer without any call apologizes, where that was measured: later ones would repeat it."""

@@ -30,9 +30,10 @@ from ..core.events import (
     TurnEnded,
 )
 from ..core.messages import EMPTY_REPLY, Message, ReplyKind, ToolCall, ToolResult
-from ..prompt.budget import MAX_TOKEN_LENGTH
+from ..prompt.budget import MAX_TOKEN_LENGTH, find_last_turn
 from ..storage.session_records import End, TurnFinished
 from .asked_calls import find_corrected_call, has_called, list_asked_calls
+from .chosen_calls import ChosenCalls
 from .context import (
     PromptKind,
     add_tool_signatures,
@@ -78,8 +79,18 @@ class Turn:
         self._reply_rules, self._open_requests = ReplyRules(chat), OpenRequests(chat)
         self._state = TurnState()
         self._requests = ReplyRequests(chat)
+        self._chosen_calls = ChosenCalls(chat, self._requests)
         self._unrun = ""  # the calls of the last reply that did not run
         self._answered_by: AnsweredBy = "model"
+
+    @property
+    def _question(self) -> str:
+        return self._chat.history[find_last_turn(self._chat.history)].text
+
+    @property
+    def _is_unsure(self) -> bool:
+        """Whether the model hardly preferred the only call of the turn to words, and it found nothing."""
+        return self._chosen_calls.is_unsure and self._open_requests.has_found_nothing()
 
     async def run(self, user_input: str | Sequence[Message]) -> AsyncGenerator[Event, None]:
         """Append what the user says, generate replies and run their calls until the model has answered.
@@ -158,7 +169,8 @@ class Turn:
     async def _run_round(self, emit: Emit) -> _Outcome:
         """Generate one reply and run its calls; the reply is in the history when this ends, however it ends."""
         chat = self._chat
-        calls = ReplyCalls(chat, self._state, chat.starts_calls_early)
+        starts_early = chat.starts_calls_early and not self._chosen_calls.is_asked_first(self._question)
+        calls = ReplyCalls(chat, self._state, starts_early)
         reply = ReplyStream(make_reply_scanner(chat), calls.add, may_begin_in_thought(chat))
         kind: ReplyKind = ""
         announced: CallFound | None = None
@@ -194,7 +206,7 @@ class Turn:
         if calls.was_denied:
             return "answer" if has_result(chat) else await self._say(describe_changes(chat), emit)
         self._unrun = "".join(call.raw for call in calls.found if isinstance(call, CallUnreadable))
-        if self._state.gave_up:
+        if self._state.gave_up or self._is_unsure:
             return "answer" if chat.toolbox.tools or not chat.is_served else "steps"
         return "continue"
 
@@ -204,7 +216,9 @@ class Turn:
             self._unrun = "".join(call.raw for call in calls.found)
         elif not (reply.has_text or reply.calls):
             return self._must_answer(reply)
-        elif not (reply.calls or reply.described):
+        elif reply.calls:
+            discarded = await self._chosen_calls.find_unchosen(self._question, calls.list_tools(), emit)
+        elif not reply.described:
             discarded = self._find_unfit(reply, "chat") or self._reply_rules.find_unrelated(reply.shown_text)
         if discarded:
             await emit(discarded)
@@ -239,10 +253,10 @@ class Turn:
         for asked in asked_calls:
             if calls.was_declined:
                 break
-            call = await self._requests.ask_for_call(asked, emit)
-            if call and (accepted := await calls.offer([call], False, asked.by_question, asked.names)):
+            call, accepted = await self._chosen_calls.make(asked, self._question, calls, emit)
+            if accepted:
                 break
-            if call and not (asked.by_question or asked.names or described):
+            if call and not (asked.by_question or asked.names or asked.is_chosen or described):
                 await emit(CallDescribed(call))
         if calls.missing:
             await emit(ReplyDiscarded(reason="missing"))
@@ -269,7 +283,7 @@ class Turn:
         is_corrected = find_corrected_call(self._chat) is not None
         requests = self._open_requests
         is_open = requests.find_helping_tools() or requests.find_left_over() or requests.find_open_request()
-        return is_corrected or bool(is_open)
+        return is_corrected or bool(is_open or requests.list_parts() or requests.find_other_tools())
 
     async def _refuses(self, reply: ReplyStream, emit: Emit) -> bool:
         """Return whether a reply refuses in words what the model may do well without the tools, and say so."""
@@ -308,16 +322,18 @@ class Turn:
     async def _answer(self, emit: Emit) -> Reason:
         """Generate an answer in a mode in which calls are impossible; without one, the last result is the answer."""
         self._answered_by = "forced"
-        chat, thought_only, unfit = self._chat, False, None
-        for kind in list_answer_prompts(chat):
+        chat, rules, thought_only, unfit = self._chat, self._reply_rules, False, None
+        for kind in list_answer_prompts(chat, self._is_unsure):
             reply = ReplyStream(make_reply_scanner(chat), may_be_thought=may_begin_in_thought(chat))
             unfit = None
             with thinking_off(chat, self._requests.usages[-1].is_cut):
                 try:
                     await self._requests.send(reply, kind, partial(_emit_unless_call, self._report_changes(emit)))
-                    unfit = self._find_unfit(reply, kind) or self._reply_rules.find_refused_fact(reply.shown_text)
+                    unfit = self._find_unfit(reply, kind) or rules.find_refused_fact(reply.shown_text)
+                    if kind == "words":
+                        unfit = unfit or rules.find_guessed(reply.shown_text)
                 finally:
-                    kept: ReplyKind = "refusal" if self._reply_rules.apologizes(reply.shown_text) else "forced"
+                    kept: ReplyKind = "refusal" if rules.apologizes(reply.shown_text) else "forced"
                     self._requests.keep(reply, kept if reply.has_text and not unfit else "discarded")
             if unfit:
                 await emit(unfit)

@@ -19,6 +19,7 @@ from typing import Any
 
 from ..calls.described_calls import (
     asks_for_change,
+    asks_what_was_said,
     find_takers,
     is_question,
     is_taken,
@@ -50,7 +51,9 @@ from .argument_values import (
     list_unsupported_required,
     may_be_translation,
 )
+from .call_choice import can_choose
 from .evidence import (
+    FIRST_PERSON,
     KATAKANA,
     NUMBER,
     REFERENCE,
@@ -110,13 +113,7 @@ _ENGLISH_WORDS = "a and how my of that the this what when where which who why wi
 """Words of which an English question has one, and that are rare in other languages."""
 _MAX_OF_DOMAIN = 4
 """How many tools of the server that a question is about are considered."""
-_ASKS_WHAT_WAS_SAID = re.compile(
-    r"\b(?:did|have|had) i (?:\w+ )?(?:say|said|tell|told|mention)|\bi (?:\w+ )?(?:said|told|mentioned)\b"
-    r"|と(?:言|話|伝え)(?:い|っ|し)|覚えて(?:い)?(?:る|ます)|[说說告訴诉提]过"
-)
-"""What a question has that asks for what the user said before."""
 _SQL_DEFINITION = re.compile(r"\s*(CREATE|ALTER|DROP)\b", re.IGNORECASE)
-_FIRST_PERSON = frozenset(("i", "my", "mine", "myself"))
 
 
 class ValueRules(TurnRules):
@@ -140,7 +137,9 @@ class ValueRules(TurnRules):
             return ReplyDiscarded(reason="unspoken", values=tool.name)
         if not self.apply_to(tool):
             return None
-        reason = _find_reason(tool, arguments, evidence, self._are_strict)
+        is_chosen = not may_write(tool) and _may_be_chosen(arguments, evidence)
+        is_chosen = is_chosen and can_choose(self._chat, evidence.question.original)
+        reason = _find_reason(tool, arguments, evidence, self._are_strict, is_chosen)
         # a person is asked about it; without one, "Which query?" would be no question
         if not self._chat.can_ask and _has_made_up_query(tool, arguments, evidence):
             reason = "invented"
@@ -333,7 +332,7 @@ def _uses_name(arguments: Mapping[str, Any], names: Sequence[str]) -> bool:
     return is_sounding or any(map(Source("\n".join(values)).has, names))
 
 
-def _find_reason(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence, is_strict: bool) -> str:
+def _find_reason(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence, is_strict: bool, is_chosen: bool) -> str:
     """Return the key of REASONS why a call does not run and the model answers now; "" if it may run.
 
     Args:
@@ -341,12 +340,13 @@ def _find_reason(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence, i
         arguments: The arguments of the call.
         evidence: What the turn knows.
         is_strict: A first call must be about what the question speaks of, and its values not from nowhere.
+        is_chosen: The model says itself whether the question asks for a first call.
     """
     question = evidence.question.original
     if not evidence.results:
         if is_strict and may_write(tool) and is_question(question):
             return "unasked"
-        if is_strict and (tells_only(question) or not _is_relevant(tool, arguments, evidence)):
+        if is_strict and (tells_only(question) or not (is_chosen or _is_relevant(tool, arguments, evidence))):
             return "unspoken"  # who asks for nothing looks nothing up, and says what is to be remembered
         is_asked_back = _names_no_value(tool, arguments, evidence, is_strict)
         return "invented" if not is_asked_back and _is_invented(tool, arguments, evidence, is_strict) else ""
@@ -367,6 +367,18 @@ def _find_reason(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence, i
     if any(_changes_table_unasked(value, evidence.question) for value in walk_leaves(arguments)):
         return "unasked"
     return ""
+
+
+def _may_be_chosen(arguments: Mapping[str, Any], evidence: Evidence) -> bool:
+    """Return whether what the model prefers says enough of a first call.
+
+    One without arguments is preferred for anything ("memory" of a person), and so is what the user has said of
+    themselves before.
+    """
+    values = [*walk_leaves(arguments)]
+    is_said = all(evidence.said.has(value) and not evidence.question.has(value) for value in values)
+    is_about_user = not FIRST_PERSON.isdisjoint(evidence.question.words)
+    return bool(values) and not (is_said and is_about_user)
 
 
 def _has_made_up_query(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence) -> bool:
@@ -398,7 +410,7 @@ def _is_relevant(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence) -
     question = evidence.question
     if (tool.server, tool.name) in evidence.called_before or not _is_in_known_language(question):
         return True
-    if _ASKS_WHAT_WAS_SAID.search(question.text):
+    if asks_what_was_said(question.text):
         return False
     if not arguments:  # such calls answer anything: their descriptions have words such as "time"
         return shares_term(f"{tool.server} {tool.name}", question)
@@ -449,7 +461,7 @@ def _is_invented(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence, i
         return not (_is_in_known_language(evidence.question) and _is_relevant(tool, {}, evidence))
     if any(evidence.known.has(value) or is_generic(value) for value in values):
         return False
-    is_about_user = evidence.has_earlier_turns and not _FIRST_PERSON.isdisjoint(evidence.question.words)
+    is_about_user = bool(evidence.said.text) and not FIRST_PERSON.isdisjoint(evidence.question.words)
     is_foreign = bool(CJK_RUN.search(evidence.question.text))
     if is_foreign or any(map(evidence.known.has_part, values)) or not (is_about_user or is_strict):
         return False
@@ -468,7 +480,7 @@ def _names_no_value(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence
     missing = list_unsupported_required(tool, arguments, evidence.known)
     if evidence.results or not missing or len(missing) < len(required):
         return False
-    if not _FIRST_PERSON.isdisjoint(question.words) or names_tool(tool, question):
+    if not FIRST_PERSON.isdisjoint(question.words) or names_tool(tool, question):
         return False
     has_placeholders = all(is_uninformative(tool, name, arguments[name], evidence.known) for name in missing)
     may_be_said = CJK_RUN.search(question.text) or any(evidence.known.has_part(arguments[name]) for name in missing)

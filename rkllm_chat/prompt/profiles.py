@@ -38,6 +38,8 @@ class PromptProfile:
             spoke of.
         writes_unmarked: The family writes calls without a marker, also behind prose.
         callless_parameters: Number of parameters up to which no model of the row called a tool when it was measured.
+        choosing_parameters: Number of parameters from which on a model is asked whether it would call a tool or reply
+            in words, with the sentences `call_or_words` and `words_or_call`; 0 if none is.
         sampling: Names of sampling parameters -> values, where the settings have none.
         tool_sampling: The same while tools are listed, before `sampling`: calls, and answers from their results, are
             generated as they were measured.
@@ -57,6 +59,7 @@ class PromptProfile:
     forces_calls: bool = False
     writes_unmarked: bool = False
     callless_parameters: int = 0
+    choosing_parameters: int = 0
     sampling: Mapping[str, Any] = field(default_factory=dict[str, Any])
     tool_sampling: Mapping[str, Any] = field(default_factory=lambda: {"temperature": 0.0})
     sentences: Sentences = field(default_factory=dict[str, Mapping[str, str]])
@@ -85,6 +88,8 @@ _FRAME = {
 """How tools are listed and asked for. In our own sentences, signatures were called half as often (0.5B, n = 60). The
 rule decides how eager a model is: with "... For everything else, answer in words.", which is a little better for the
 0.5B, Qwen2.5-Coder-1.5B described its calls instead of writing them (2 of 22 calls; with this one 19 of 22)."""
+_CHOICE = 'Message of the user: "{message}"\nWhat should you do?'
+_LETTER = 'Answer only "A" or "B".'
 _QWEN = {
     **_FRAME,
     "system": "You are a helpful assistant.",
@@ -96,6 +101,8 @@ _QWEN = {
     "result_end": "</tool_response>",
     "failed": "<tool_response>\n{tool} failed:",
     "answer": "",
+    "call_or_words": f"{_CHOICE} A: call {{name}}. B: reply in words. {_LETTER}",
+    "words_or_call": f"{_CHOICE} A: reply in words. B: call {{name}}. {_LETTER}",
 }
 _ANSWER_IN_ONE_SENTENCE = "Answer the question from this result in one sentence."
 _ANSWER_QUESTION = "Answer from {results:this result in one sentence|these results in a few sentences}: {question}"
@@ -133,6 +140,8 @@ PROFILES: dict[str, PromptProfile] = {
             call_format="hermes",
             answers_flat=True,
             forces_calls=True,
+            # 0.5B: what it says has nothing to do with what is needed (AUC 0.54, n = 22; the 1.5B 0.94, n = 48)
+            choosing_parameters=1_000_000_000,
             writes_unmarked=True,
             sentences={
                 "en": {**_QWEN, "answer_now": _ANSWER_IN_ONE_SENTENCE, "answer_question": _ANSWER_QUESTION},

@@ -1,0 +1,216 @@
+"""A call that the model does not make by itself is made, and one that it makes runs, if it prefers that to words."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+
+import pytest
+
+from chat.test_tools_meant import RESULTS, Town, list_reasons, read
+from rkllm_chat.api_server.request_backend import RequestBackend
+from rkllm_chat.backends.base import ModelStream, StoppableStream, StreamItem, TokenScore
+from rkllm_chat.backends.scripted import ScriptedBackend
+from rkllm_chat.calls.grammar import CallGrammar, NoCalls
+from rkllm_chat.chat.conversation import Conversation
+from rkllm_chat.config.policy import Policy
+from rkllm_chat.config.settings import Generation, Settings
+from rkllm_chat.core.events import Usage
+from rkllm_chat.core.i18n import load
+from rkllm_chat.core.messages import Message, Tool
+from rkllm_chat.core.protocols import decline_all
+from stage import call_text, take_turn
+
+CLOCK = call_text("get_clock", place="Vilnius")
+BILL = call_text("get_bill", number="17")
+BIAS = 0.6
+"""By how many logits the engine prefers the answer "A", whatever it stands for: real models do, too."""
+
+
+class ChoosingBackend(ScriptedBackend):
+    """Plays replies, and prefers a call of one tool for some messages, and words for all others.
+
+    Attributes:
+        preferred: Message -> tool that it would call.
+        unsure: Messages of which it hardly knows.
+        asked: The messages that it was asked about, and the tools.
+        forced: The grammars of the calls that it had to make.
+        loses_conversation: Whether another prompt costs it the conversation.
+    """
+
+    name, parameter_count = "scripted-1.5b", 1_500_000_000
+    supports_grammar = True
+    loses_conversation = False
+
+    def __init__(self, replies: Sequence[str], preferred: Mapping[str, str]) -> None:
+        super().__init__(replies)
+        self.preferred = preferred
+        self.unsure: set[str] = set()
+        self.asked: list[tuple[str, str]] = []
+        self.forced: list[str] = []
+
+    def stream(
+        self,
+        prompt: Sequence[Message],
+        generation: Generation,
+        tools: Sequence[Tool] = (),
+        grammar: CallGrammar | NoCalls | None = None,
+    ) -> ModelStream:
+        """Play the next reply."""
+        if isinstance(grammar, CallGrammar) and grammar.opening:
+            self.forced.append(grammar.rules)
+        return super().stream(prompt, generation, tools, grammar)
+
+    def score_first_token(self, prompt: Sequence[Message], number: int) -> ModelStream:
+        """Score "A" and "B" as the first token."""
+        return StoppableStream(self._score(prompt[-1].text, number), lambda: None)
+
+    async def _score(self, text: str, number: int) -> AsyncGenerator[StreamItem, None]:
+        message = text.split('"')[1]
+        first, last = text.split("A: ")[1].split(" B: ")
+        calls = "call " in first
+        name = (first if calls else last).split("call ")[1].split(".")[0].split("__")[-1]
+        self.asked.append((message, name))
+        is_call = self.preferred.get(message) == name
+        margin = 0.05 if message in self.unsure else 1
+        logit = BIAS + (margin if is_call == calls else -margin)
+        scores = (TokenScore(b"A", logit - 2), TokenScore(b"B", -2.0), TokenScore(b"The", -9.0))
+        assert number >= len(scores)
+        yield TokenScore(scores[0].data, scores[0].logprob, scores)
+        yield Usage(10, 0, 10, 1, hit_limit=True)
+
+
+def open_choosing_town(
+    replies: Sequence[str], preferred: Mapping[str, str], history: Sequence[Message] = ()
+) -> tuple[Conversation, Town, ChoosingBackend]:
+    backend, toolbox = ChoosingBackend(replies, preferred), Town({})
+    settings = Settings(policy=Policy(allow=("*",)), prompt_profile="qwen2.5")
+    return Conversation(backend, toolbox, settings, load(), decline_all, list(history)), toolbox, backend
+
+
+TALKED = [Message("user", "I live in Lyon."), Message("assistant", "That is good to know.")]
+
+
+@pytest.mark.parametrize("is_served", [False, True], ids=["chat", "API"])
+@pytest.mark.parametrize("history", [(), TALKED], ids=["first turn", "later turn"])
+def test_a_call_that_is_preferred_to_words_is_made_in_any_language(history: Sequence[Message], is_served: bool) -> None:
+    question = "Kiek valandų dabar Vilnius mieste?"
+    replies = ["Dabar rytas.", CLOCK, RESULTS["get_clock"], "-"]
+    chat, toolbox, backend = open_choosing_town(replies, {question: "get_clock"}, history)
+    if is_served:
+        chat.backend, chat.is_served = RequestBackend(backend, ()), True
+    assert read(take_turn(chat, question)) == RESULTS["get_clock"]
+    assert toolbox.called == [("get_clock", {"place": "Vilnius"})]
+    assert backend.asked == [(question, "get_clock")] * 2
+    # later turns go on with the call
+    assert "Dabar rytas." not in [message.text for message in backend.prompts[-1]]
+
+
+def test_words_that_are_preferred_to_a_call_stand() -> None:
+    question = "Any idea against stage fright?"
+    chat, toolbox, backend = open_choosing_town(["Breathe slowly.", call_text("get_load")], {})
+    assert read(take_turn(chat, question)) == "Breathe slowly."
+    assert toolbox.called == [] and backend.asked == [(question, "get_load")] * 2  # it is clear: nothing more is asked
+
+
+def test_a_first_call_is_not_run_where_words_are_preferred() -> None:
+    question = "Any idea where my load of work should go?"
+    chat, toolbox, _ = open_choosing_town([call_text("get_load"), "To a friend."], {})
+    events = take_turn(chat, question)
+    assert read(events) == "To a friend." and list_reasons(events) == ["unspoken"]
+    chat, toolbox, _ = open_choosing_town([call_text("get_load"), "0.41", "-"], {question: "get_load"})
+    assert read(take_turn(chat, question)) == "0.41" and toolbox.called == [("get_load", {})]
+
+
+def test_each_open_part_of_a_question_is_asked_alone() -> None:
+    first, last = "What time is it in Vilnius?", "How much is bill 17?"
+    # the reply of the model leaves the second part out, and again behind its result
+    replies = [CLOCK, "It is 18:20.", BILL, "It is 18:20 and 40 EUR.", "-"]
+    chat, toolbox, backend = open_choosing_town(replies, {f"{first} {last}": "get_clock", last: "get_bill"}, TALKED)
+    take_turn(chat, f"{first} {last}")
+    assert [name for name, _ in toolbox.called] == ["get_clock", "get_bill"]
+    assert first not in dict(backend.asked)  # a call has its value
+
+
+def test_a_part_that_does_not_say_of_what_is_called_in_the_conversation() -> None:
+    first, last = "What time is it in Vilnius?", "How long is the day there?"
+    toolbox = {"get_day": ("board", "place", "Tell how long a day is")}
+    replies = [
+        CLOCK,
+        "It is 18:20.",
+        call_text("get_day", place="example_place"),
+        call_text("get_day", place="Vilnius"),
+    ]
+    chat, town, _ = open_choosing_town([*replies, "It is 18:20 and 7 hours.", "-"], {last: "get_day"}, TALKED)
+    town.TOOLS = {**Town.TOOLS, **toolbox}
+    chat.backend.preferred = {f"{first} {last}": "get_clock", last: "get_day"}  # type: ignore[attr-defined]
+    take_turn(chat, f"{first} {last}")
+    assert town.called == [("get_clock", {"place": "Vilnius"}), ("get_day", {"place": "Vilnius"})]
+
+
+def test_a_change_is_chosen_only_where_one_is_asked_for() -> None:
+    thanks, order = "You are a star, thank you!", "Write a file thanks.txt that says thank you."
+    write = call_text("write_file", path="thanks.txt", content="thank you")
+    chat, toolbox, backend = open_choosing_town(["You are welcome.", CLOCK, CLOCK], {thanks: "write_file"}, TALKED)
+    backend.unsure = {thanks}
+    take_turn(chat, thanks)
+    assert len(backend.forced) == 2 and not any("write_file" in rules for rules in backend.forced)
+    chat, toolbox, backend = open_choosing_town(
+        ["Here you are.", write, "Written.", "-"], {order: "write_file"}, TALKED
+    )
+    take_turn(chat, order)
+    assert [name for name, _ in toolbox.called] == ["write_file"] and "write_file" in backend.forced[0]
+
+
+def test_what_the_user_said_is_answered_from_the_conversation() -> None:
+    for question, reply in (
+        ("Which city do I live in?", "You live in Lyon, of course."),
+        ("Where did I say I live?", "In a city."),
+    ):
+        chat, toolbox, backend = open_choosing_town([reply, CLOCK], {question: "get_clock"}, TALKED)
+        assert read(take_turn(chat, question)) == reply and not (toolbox.called or backend.asked)
+
+
+def test_an_unsure_call_that_finds_nothing_is_answered_in_words() -> None:
+    question, search = "And that city, which was it?", call_text("search_nodes", query="that city")
+    for unsure, answer in (({question}, "It was Lyon."), (set[str](), "Nothing.")):
+        chat, toolbox, backend = open_choosing_town([search, answer, "-"], {question: "search_nodes"}, TALKED)
+        backend.unsure = unsure
+        assert read(take_turn(chat, question)).startswith(answer)
+        told = "\n".join(message.text for message in backend.prompts[1])
+        assert ("entities" in told) is (not unsure) and "Lyon" in told
+    # a number from nowhere would be taken for what was found
+    replies = [search, "Lyon, in 1998.", "It found nothing.", "-"]
+    chat, toolbox, backend = open_choosing_town(replies, {question: "search_nodes"}, TALKED)
+    backend.unsure = {question}
+    assert "1998" not in read(take_turn(chat, question))
+    # an unsure call of the model itself runs
+    chat, toolbox, backend = open_choosing_town([call_text("get_bill", number="17"), "Nothing.", "-", "-"], {}, TALKED)
+    backend.unsure = {"Hm, bill 17?"}
+    answer = read(take_turn(chat, "Hm, bill 17?"))
+    assert toolbox.called == [("get_bill", {"number": "17"})] and "There is no such thing." in answer
+
+
+def test_what_one_tool_fails_to_do_is_asked_of_another() -> None:
+    question, other = "Kas yra 4711?", call_text("list_events", date="4711")
+    replies = [call_text("get_bill", number="4711"), "Nothing.", other, "A dentist.", "-"]
+    chat, toolbox, backend = open_choosing_town(replies, {question: "list_events"}, TALKED)
+    backend.unsure = {question}
+    take_turn(chat, question)
+    assert toolbox.called == [("get_bill", {"number": "4711"}), ("list_events", {"date": "4711"})]
+    assert "get_bill" not in backend.forced[0]
+
+
+def test_an_engine_that_would_lose_the_conversation_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ChoosingBackend, "loses_conversation", True)
+    chat, _, backend = open_choosing_town(["Breathe slowly."], {})
+    assert read(take_turn(chat, "Any idea against stage fright?")) == "Breathe slowly." and backend.asked == []
+    monkeypatch.undo()
+    long = "Is this a good text? " + "It rained. " * 400
+    chat, _, backend = open_choosing_town(["Yes."], {})
+    assert read(take_turn(chat, long)) == "Yes." and backend.asked == []  # it would be evaluated once more
+
+
+def test_a_model_that_is_too_small_to_know_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ChoosingBackend, "parameter_count", 500_000_000)
+    chat, _, backend = open_choosing_town(["Breathe slowly."], {})
+    assert read(take_turn(chat, "Any idea against stage fright?")) == "Breathe slowly." and backend.asked == []
