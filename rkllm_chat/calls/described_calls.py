@@ -69,7 +69,7 @@ _CJK_CHANGES = (
 _CHANGE_REQUEST = re.compile(
     r"(?:^|[.,;:!?\n]\s*|\b(?:please|and|then|also|to|you|me)\s+|\.\w{1,5}\s+)(?:add(?!\s*\d)|append|book|cancel|change|copy|correct|create"
     r"|delete|edit|enter|fix|insert|make|mark|move|note|order|put|record|register|remember|remove|rename|save|schedule|send|set|store|update|write)\b"
-    rf"|(?:{_CJK_CHANGES})(?!了|し(?:まし)?た|され)|(?:書い|書き込ん|作っ|消し|送っ|変え|覚え|入れ)て(?!あ|い[るま])|记住|记下|写到|写进|加到",
+    rf"|(?:{_CJK_CHANGES})(?!了|し(?:まし)?た|され|[がはの])|(?:書い|書き込ん|作っ|消し|送っ|変え|覚え|入れ)て(?!あ|い[るま])|记住|记下|写到|写进|加到",
     re.IGNORECASE,
 )
 """A question that asks for a change."""

@@ -148,7 +148,9 @@ def _list_chosen_calls(
         yield AskedCall(before, by_question=True, names=list_names(question) or list_follow_ups(question))
     if not rejected:
         yield AskedCall(tools, is_chosen=True)
-    if _may_ask_alone(chat):
+    if parts := requests.list_parts():
+        yield from _list_chosen_parts(chat, parts)
+    elif _may_ask_alone(chat):
         yield AskedCall(tools, question, by_question=True, is_chosen=True)
     # "What does the memory say of Ben?" is not of the machine's
     if domain := _find_domain_reading_tools(chat, question):
@@ -157,9 +159,15 @@ def _list_chosen_calls(
 
 def _list_chosen_calls_behind(chat: Conversation) -> Iterator[AskedCall]:
     """Return the further calls of a turn, made if the model prefers them: for a failed one, and for each part."""
-    if others := OpenRequests(chat).find_other_tools():
+    requests = OpenRequests(chat)
+    if others := requests.find_other_tools():
         yield AskedCall(others, by_question=True, is_chosen=True)
-    for part in OpenRequests(chat).list_parts():
+    yield from _list_chosen_parts(chat, requests.list_parts())
+
+
+def _list_chosen_parts(chat: Conversation, parts: Sequence[str]) -> Iterator[AskedCall]:
+    """Return the calls for the parts of a question, each asked alone."""
+    for part in parts:
         yield AskedCall(_list_choosable_tools(chat, part), part, by_question=True, is_chosen=True)
 
 

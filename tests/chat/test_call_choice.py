@@ -131,6 +131,17 @@ def test_each_open_part_of_a_question_is_asked_alone() -> None:
     assert first not in dict(backend.asked)  # a call has its value
 
 
+def test_a_part_is_asked_alone_where_all_of_the_question_is_for_words() -> None:
+    question, last = "Tell me of Vilnius, and what is on 2026-12-10?", "what is on 2026-12-10?"
+    events = call_text("list_events", date="2026-12-10")
+    replies = ["It is old.", CLOCK, call_text("get_load"), events, "It is old. Dentist, 15:30.", "-", "-"]
+    chat, toolbox, backend = open_choosing_town(replies, {last: "list_events"}, TALKED)
+    backend.unsure = {question}
+    take_turn(chat, question)
+    assert [name for name, _ in toolbox.called] == ["list_events"]
+    assert dict(backend.asked)[last] == "list_events"
+
+
 def test_a_part_that_does_not_say_of_what_is_called_in_the_conversation() -> None:
     first, last = "What time is it in Vilnius?", "How long is the day there?"
     toolbox = {"get_day": ("board", "place", "Tell how long a day is")}
