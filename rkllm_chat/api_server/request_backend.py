@@ -11,6 +11,7 @@ from ..backends.base import (
     FirstTokenScorer,
     MiddleFiller,
     PromptRenderer,
+    PromptReplacer,
     StoppableStream,
     StreamItem,
     TextCompleter,
@@ -76,7 +77,8 @@ class RequestBackend:
         self.native_tools, self.supports_grammar = backend.native_tools, backend.supports_grammar
         self.media_kinds = backend.media_kinds
         self.prefill = backend.prefill
-        if isinstance(backend, FirstTokenScorer):
+        loses_conversation = isinstance(backend, PromptReplacer) and backend.loses_conversation
+        if isinstance(backend, FirstTokenScorer) and not loses_conversation:
             self.score_first_token = backend.score_first_token
         self.usages: list[Usage] = []
         self._backend, self._stop_sequences, self._prefix = backend, tuple(stop_sequences), prefix

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from functools import partial
 
 from ..backends.base import FirstTokenScorer, TokenScore
@@ -102,7 +103,7 @@ class ReplyRequests:
                 elif isinstance(item, Reading):
                     await emit(item)
                 elif isinstance(item, Usage):
-                    self._record_usage(item)
+                    self._record_usage(replace(item, hit_limit=False))  # one token is all of it
         return score
 
     async def _read(

@@ -8,7 +8,7 @@ import pytest
 
 from chat.test_tools_meant import RESULTS, Town, list_reasons, read
 from rkllm_chat.api_server.request_backend import RequestBackend
-from rkllm_chat.backends.base import ModelStream, StoppableStream, StreamItem, TokenScore
+from rkllm_chat.backends.base import FirstTokenScorer, ModelStream, StoppableStream, StreamItem, TokenScore
 from rkllm_chat.backends.scripted import ScriptedBackend
 from rkllm_chat.calls.grammar import CallGrammar, NoCalls
 from rkllm_chat.chat.conversation import Conversation
@@ -215,7 +215,9 @@ def test_an_engine_that_would_lose_the_conversation_is_not_asked(monkeypatch: py
     monkeypatch.setattr(ChoosingBackend, "loses_conversation", True)
     chat, _, backend = open_choosing_town(["Breathe slowly."], {})
     assert read(take_turn(chat, "Any idea against stage fright?")) == "Breathe slowly." and backend.asked == []
+    assert not isinstance(RequestBackend(backend, ()), FirstTokenScorer)
     monkeypatch.undo()
+    assert isinstance(RequestBackend(backend, ()), FirstTokenScorer)
     long = "Is this a good text? " + "It rained. " * 400
     chat, _, backend = open_choosing_town(["Yes."], {})
     assert read(take_turn(chat, long)) == "Yes." and backend.asked == []  # it would be evaluated once more
