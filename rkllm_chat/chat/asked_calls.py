@@ -166,9 +166,11 @@ def _list_chosen_calls_behind(chat: Conversation) -> Iterator[AskedCall]:
 
 
 def _list_chosen_parts(chat: Conversation, parts: Sequence[str]) -> Iterator[AskedCall]:
-    """Return the calls for the parts of a question, each asked alone."""
+    """Return the calls for the parts of a question, each asked alone; of what takes the file or address it names."""
     for part in parts:
-        yield AskedCall(_list_choosable_tools(chat, part), part, by_question=True, is_chosen=True)
+        tools = _list_choosable_tools(chat, part)
+        takers = [taker for place in list_places(part) for taker in find_takers(place, tools)]
+        yield AskedCall(takers or tools, part, by_question=True, is_chosen=True)
 
 
 def _list_choosable_tools(chat: Conversation, message: str) -> list[Tool]:

@@ -197,7 +197,7 @@ def _is_looked_up(request: str, evidence: Evidence, tools: Sequence[Tool]) -> bo
 
     def has_value(value: object) -> bool:
         """The time in Oslo is not looked up by reading oslo.txt."""
-        return asked.has(value) or (asked.has_part(value) and not list_places(str(value)))
+        return asked.has_part(value) and (asked.has(value) or not list_places(str(value)))
 
     return any(
         any(map(has_value, walk_leaves(result.arguments)))

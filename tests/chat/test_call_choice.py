@@ -129,6 +129,13 @@ def test_each_open_part_of_a_question_is_asked_alone() -> None:
     take_turn(chat, f"{first} {last}")
     assert [name for name, _ in toolbox.called] == ["get_clock", "get_bill"]
     assert first not in dict(backend.asked)  # a call has its value
+    # what has no words says nothing of the other part
+    paged = call_text("fetch", url="http://town.example/museum", raw=True)
+    first, last = "What does http://town.example/museum say,", "when is Mia here?"
+    replies = [paged, "Closed on Mondays.", call_text("search_nodes", query="Mia"), "Closed on Mondays, Mia.", "-"]
+    chat, toolbox, backend = open_choosing_town(replies, {f"{first} and {last}": "fetch", last: "search_nodes"}, TALKED)
+    take_turn(chat, f"{first} and {last}")
+    assert [name for name, _ in toolbox.called] == ["fetch", "search_nodes"]
 
 
 def test_a_part_is_asked_alone_where_all_of_the_question_is_for_words() -> None:
