@@ -152,6 +152,9 @@ def _list_chosen_calls(
         yield from _list_chosen_parts(chat, parts)
     elif _may_ask_alone(chat):
         yield AskedCall(tools, question, by_question=True, is_chosen=True)
+    places = list_places(question)
+    if takers := [taker for place in places for taker in find_takers(place, tools)]:
+        yield AskedCall(takers, by_question=True, names=places, is_chosen=True)
     # "What does the memory say of Ben?" is not of the machine's
     if domain := _find_domain_reading_tools(chat, question):
         yield AskedCall(domain, is_chosen=True)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from ..backends.base import FirstTokenScorer, TokenScore
+from ..calls.tool_names import find_tools
 from ..core.errors import ContextOverflowError
 from ..core.events import CallFound, Event, Notice, Reading, Usage, WritingCall
 from ..core.messages import Message, ReplyKind, Tool, ToolCall
@@ -87,7 +88,11 @@ class ReplyRequests:
         reply = ReplyStream(make_reply_scanner(self._chat), max_lead_length=_MAX_LEAD_LENGTHS[kind])
         await self.send(reply, kind, partial(_emit_progress, emit), asked.tools, asked.request)
         self._record_usage(reply.usage)
-        return next((found.call for found in reply.calls if isinstance(found, CallFound)), None)
+        call = next((found.call for found in reply.calls if isinstance(found, CallFound)), None)
+        named = find_tools(call.name, asked.tools) if call else []
+        # of two servers' tools of one name, only one may have been asked for
+        is_ambiguous = call and len(find_tools(call.name, self._chat.toolbox.tools)) > len(named) == 1
+        return replace(call, name=named[0].full_name) if call and is_ambiguous else call
 
     async def score_first_token(self, prompt: Sequence[Message], emit: Emit) -> TokenScore | None:
         """Return the score of the first token of a reply to a prompt; None where the reply has none.

@@ -179,6 +179,39 @@ def test_a_change_is_chosen_only_where_one_is_asked_for() -> None:
     assert [name for name, _ in toolbox.called] == ["write_file"] and "write_file" in backend.forced[0]
 
 
+class TwoReaders(Town):
+    """Two servers have a tool of one name."""
+
+    @property
+    def tools(self) -> Sequence[Tool]:
+        schema = self.make_schema("path")
+        return [*super().tools, Tool("read_file", "Read a file of the board", schema, "board", read_only=True)]
+
+
+def test_a_call_that_was_asked_of_one_server_is_of_its_tool() -> None:
+    replies = [call_text("files__read_file", path="bakery"), RESULTS["read_file"]]
+    replies += ["It is empty.", call_text("read_file", path="harbour"), RESULTS["read_file"], "-"]
+    chat, _, _ = open_choosing_town(replies, {"What does the file bakery say?": "read_file"})
+    chat.toolbox = TwoReaders({})
+    take_turn(chat, "What does the file bakery say?")
+    take_turn(chat, "and the harbour?")
+    read_files = [message.result for message in chat.history if message.result]
+    assert [(result.server, result.arguments) for result in read_files] == [
+        ("files", {"path": "bakery"}),
+        ("files", {"path": "harbour"}),
+    ]
+
+
+def test_a_file_goes_to_a_tool_that_takes_it_whatever_is_preferred() -> None:
+    question, folder = "パン.txtには何がある？", call_text("list_folder", path="パン.txt")
+    replies = ["何もありません。", call_text("read_media_file", path="bread.txt"), folder, folder]
+    replies += [call_text("read_file", path="bread.txt"), RESULTS["read_file"], "-"]
+    chat, toolbox, backend = open_choosing_town(replies, {question: "list_folder"}, TALKED)
+    backend.unsure = {question}
+    take_turn(chat, question)
+    assert toolbox.called == [("read_file", {"path": "パン.txt"})]
+
+
 def test_what_the_user_said_is_answered_from_the_conversation() -> None:
     for question, reply in (
         ("Which city do I live in?", "You live in Lyon, of course."),
