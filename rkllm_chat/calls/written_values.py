@@ -13,6 +13,8 @@ from typing import Any
 
 _DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)(?=$|[T ])")
 _DAYS: Mapping[str, int] = {
+    **dict.fromkeys(("明々後日", "しあさって", "大后天"), 3),
+    "大前天": -3,
     **dict.fromkeys(("day before yesterday", "一昨日", "おととい", "前天"), -2),
     **dict.fromkeys(("day after tomorrow", "明後日", "あさって", "后天"), 2),
     **dict.fromkeys(("yesterday", "昨日", "きのう", "昨天"), -1),

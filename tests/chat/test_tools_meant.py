@@ -469,6 +469,7 @@ def test_a_day_without_a_year_is_the_next_one() -> None:
         ("Anything in the calendar of events for the day after tomorrow?", 2),
         ("What events were there yesterday?", -1),
         ("明後日の予定を見せて", 2),
+        ("しあさっての予定を見せて", 3),
         ("昨天有什么活动？", -1),
     ],
 )
