@@ -87,7 +87,7 @@ def list_asked_calls(
     """
     if corrected := find_corrected_call(chat):
         yield corrected
-    if not (chat.profile.forces_calls and tells_only(_find_question(chat))):
+    if not (chat.profile.forces_calls and tells_only(find_question(chat))):
         yield from _list_calls_for_question(chat, reply, rejected, described)
 
 
@@ -98,13 +98,13 @@ def _list_calls_for_question(
     described: Sequence[ToolCall],
 ) -> Iterator[AskedCall]:
     requests = OpenRequests(chat)
-    is_chosen = can_choose(chat, _find_question(chat))
+    is_chosen = can_choose(chat, find_question(chat))
     if is_chosen and not has_called(chat):
         yield from _list_chosen_calls(chat, reply, rejected, described)
         return
     if (helping := requests.find_helping_tools()) and _can_ask_for(chat, helping):
         yield AskedCall(helping)
-    question, request = _find_question(chat), requests.find_open_request()
+    question = find_question(chat)
     # behind calls, a forced change would be made after the one that was asked for
     is_change = asks_for_change(question) and not (split_requests(question) or has_called(chat))
     is_open = ReplyRules(chat).is_change_open(reply) or (rejected and is_change and chat.profile.forces_calls)
@@ -121,6 +121,7 @@ def _list_calls_for_question(
     if is_chosen:
         yield from _list_chosen_calls_behind(chat)
         return
+    request = requests.find_open_request()
     sure = _find_sure_reading_tools(chat, request)
     if sure and not (meant and meant.tools == sure):
         yield AskedCall(sure, by_question=True)
@@ -135,7 +136,7 @@ def _list_chosen_calls(
     described: Sequence[ToolCall],
 ) -> Iterator[AskedCall]:
     """Return the first calls of a turn, in the conversation and alone, that are made if the model prefers them."""
-    question = _find_question(chat)
+    question = find_question(chat)
     tools = _list_choosable_tools(chat, question)
     values = [str(value) for call in rejected or () for value in walk_leaves(call.arguments)]
     if ReplyRules(chat).tells_what_was_said(reply if rejected is None else "", values):
@@ -197,13 +198,13 @@ def _find_meant_call(
     described: Sequence[ToolCall],
 ) -> AskedCall | None:
     """Return the call that a reply should have been: of a tool for what it gives to another, or that it means."""
-    places = list_places(_find_question(chat))
+    places = list_places(find_question(chat))
     takers = _find_intended_tools(chat, rejected or described)
     if rejected and not (takers or has_called(chat)):
         reading = [tool for tool in chat.toolbox.tools if tool.server and not may_write(tool)]
         takers = [taker for place in places for taker in find_takers(place, reading)]
     if takers and _can_ask_for(chat, takers):
-        names = places or list_follow_ups(_find_question(chat))
+        names = places or list_follow_ups(find_question(chat))
         return AskedCall(takers, by_question=bool(names), names=names)
     if has_called(chat) or rejected is not None:
         return None
@@ -227,7 +228,8 @@ def find_corrected_call(chat: Conversation) -> AskedCall | None:
     return AskedCall(tools, names=names) if names and _can_ask_for(chat, tools) else None
 
 
-def _find_question(chat: Conversation) -> str:
+def find_question(chat: Conversation) -> str:
+    """Return what the user asks in this turn."""
     return chat.history[find_last_turn(chat.history)].text
 
 
@@ -253,7 +255,7 @@ def _find_meant_tools(chat: Conversation, reply: str) -> tuple[list[Tool], bool]
     Where it names none, they only read, unless it leaves a change out: those that take a value of the question, or the
     one that the question asks for as its words say.
     """
-    question, shown = _find_question(chat), shown_names(chat.toolbox.tools)
+    question, shown = find_question(chat), shown_names(chat.toolbox.tools)
     is_strict = chat.profile.forces_calls
     meant = named = find_named_tools(reply, shown)
     if not named and is_strict and works_out(reply):
@@ -278,7 +280,7 @@ def _find_meant_tools(chat: Conversation, reply: str) -> tuple[list[Tool], bool]
 
 def _leaves_change(chat: Conversation, reply: str) -> bool:
     """Return whether a reply refuses a change, or only speaks of it, where that was measured."""
-    question = _find_question(chat)
+    question = find_question(chat)
     is_spoken_of = not brings_content(reply) or bool(list_places(question))
     is_left = asks_to_remember(question) or (asks_for_change(question) and is_spoken_of)
     return is_left and chat.profile.forces_calls
@@ -353,7 +355,7 @@ def _list_calls_for_rest(chat: Conversation, left_over: Sequence[str]) -> Iterat
     is asked for a likely one. A look-up changes nothing: forced to call any tool, a model made an appointment at a date
     that had the number left over. At last the part of the question is asked alone.
     """
-    question, made = _find_question(chat), _list_called(chat)
+    question, made = find_question(chat), _list_called(chat)
     tools = [tool for tool in chat.toolbox.tools if tool.server and properties_of(tool.schema)]
     if not asks_for_change(question):
         tools = [tool for tool in tools if not may_write(tool)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from ..calls.tool_names import find_tools, shown_name
 from ..core.events import ReplyDiscarded
 from ..core.messages import Tool, ToolCall
-from .asked_calls import AskedCall, has_called
+from .asked_calls import AskedCall, find_question, has_called
 from .call_choice import can_choose, compare_letters, list_choice_prompts
 from .conversation import Conversation
 from .event_stream import Emit
@@ -19,7 +19,7 @@ from .tool_calls import ReplyCalls
 
 _CLEAR_PREFERENCE = 0.25
 """Logits by which a model must prefer words to a call that it makes by itself: 26 right ones had -0.21 and more, and
-five of eight that nobody asked for -0.39 and less (Qwen2.5-Coder-1.5B)."""
+five of eight that were not asked for -0.39 and less (Qwen2.5-Coder-1.5B)."""
 
 
 class ChosenCalls:
@@ -37,45 +37,46 @@ class ChosenCalls:
             set()
         )  # messages of which nothing more is asked: they are for words, or were asked alone
 
-    def is_asked_first(self, question: str) -> bool:
-        """Return whether the first calls of the turn run only if the model does not prefer words."""
-        return not has_called(self._chat) and can_choose(self._chat, question)
+    @property
+    def are_asked_first(self) -> bool:
+        """Whether the first calls of the turn run only if the model does not prefer words."""
+        return not has_called(self._chat) and can_choose(self._chat, find_question(self._chat))
 
-    async def find_unchosen(self, question: str, tools: list[Tool], emit: Emit) -> ReplyDiscarded | None:
+    async def find_unchosen(self, tools: list[Tool], emit: Emit) -> ReplyDiscarded | None:
         """Return why the first calls of a turn are discarded: asked, the model would clearly rather reply in words.
 
         "And the library?" alone asks for nothing that the tools of the turn before do.
 
         Args:
-            question: The question.
             tools: The tools of the calls.
             emit: Emits events.
         """
         requests = OpenRequests(self._chat)
         before = requests.find_tools_before() if requests.is_follow_up() else []
-        if not (tools and self.is_asked_first(question)) or any(tool in before for tool in tools):
+        if not (tools and self.are_asked_first) or any(tool in before for tool in tools):
             return None
         for tool in tools:
             name = shown_name(tool, self._chat.toolbox.tools)
-            if await self._measure_preference(name, question, emit) > -_CLEAR_PREFERENCE:
+            if await self._measure_preference(name, find_question(self._chat), emit) > -_CLEAR_PREFERENCE:
                 return None
         return ReplyDiscarded(reason="unspoken", values=tools[0].name)
 
     async def make(
-        self, asked: AskedCall, question: str, calls: ReplyCalls, emit: Emit
+        self, asked: AskedCall, calls: ReplyCalls, emit: Emit
     ) -> tuple[ToolCall | None, PreparedCall | None]:
         """Return the call that the model writes when it is asked for one, and what runs of it, if it is accepted.
 
         A part of a question may say alone what is asked, but not of what ("and are there any in stock?"): the tool is
         called in the conversation, then.
         """
-        message = asked.request or question
+        message = asked.request or find_question(self._chat)
         if asked.is_chosen and message in self._settled:
             return None, None
+        if asked.is_chosen and has_called(self._chat):
+            self._settled.add(message)  # each part is asked alone once
         call = await self._requests.ask_for_call(asked, emit)
         if not call or (asked.is_chosen and not await self._prefers(call.name, message, emit)):
             return call, None
-        self._settled |= {message} if asked.is_chosen and has_called(self._chat) else set()
         accepted = await calls.offer([call], False, asked.by_question, asked.names)
         tools = find_tools(call.name, self._chat.toolbox.tools) if asked.is_chosen and asked.request else []
         if accepted or calls.was_declined or not tools:
@@ -90,7 +91,7 @@ class ChosenCalls:
         preference = await self._measure_preference(name, message, emit)
         if preference > 0:
             self._preferred.add(message)
-        elif preference < -_CLEAR_PREFERENCE or has_called(self._chat):
+        elif preference < -_CLEAR_PREFERENCE:
             self._settled.add(message)
         return preference > 0
 

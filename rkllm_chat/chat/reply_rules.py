@@ -113,7 +113,7 @@ class ReplyRules(TurnRules):
         return bool(self.find_unmade(reply)) or self._has_failed_change()
 
     def tells_what_was_said(self, reply: str, values: Sequence[str]) -> bool:
-        """Return whether a question is for what the user said before: it says so, or that is told or looked up.
+        """Return whether a question asks for what the user said before, by its form or by what is told or looked up.
 
         "Which city do I work in?" Made to call, a model asks for the time there. Japanese leaves the pronoun out.
 

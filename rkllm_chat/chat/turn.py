@@ -30,7 +30,7 @@ from ..core.events import (
     TurnEnded,
 )
 from ..core.messages import EMPTY_REPLY, Message, ReplyKind, ToolCall, ToolResult
-from ..prompt.budget import MAX_TOKEN_LENGTH, find_last_turn
+from ..prompt.budget import MAX_TOKEN_LENGTH
 from ..storage.session_records import End, TurnFinished
 from .asked_calls import find_corrected_call, has_called, list_asked_calls
 from .chosen_calls import ChosenCalls
@@ -82,10 +82,6 @@ class Turn:
         self._chosen_calls = ChosenCalls(chat, self._requests)
         self._unrun = ""  # the calls of the last reply that did not run
         self._answered_by: AnsweredBy = "model"
-
-    @property
-    def _question(self) -> str:
-        return self._chat.history[find_last_turn(self._chat.history)].text
 
     @property
     def _is_unsure(self) -> bool:
@@ -169,7 +165,7 @@ class Turn:
     async def _run_round(self, emit: Emit) -> _Outcome:
         """Generate one reply and run its calls; the reply is in the history when this ends, however it ends."""
         chat = self._chat
-        starts_early = chat.starts_calls_early and not self._chosen_calls.is_asked_first(self._question)
+        starts_early = chat.starts_calls_early and not self._chosen_calls.are_asked_first
         calls = ReplyCalls(chat, self._state, starts_early)
         reply = ReplyStream(make_reply_scanner(chat), calls.add, may_begin_in_thought(chat))
         kind: ReplyKind = ""
@@ -217,7 +213,7 @@ class Turn:
         elif not (reply.has_text or reply.calls):
             return self._must_answer(reply)
         elif reply.calls:
-            discarded = await self._chosen_calls.find_unchosen(self._question, calls.list_tools(), emit)
+            discarded = await self._chosen_calls.find_unchosen(calls.list_tools(), emit)
         elif not reply.described:
             discarded = self._find_unfit(reply, "chat") or self._reply_rules.find_unrelated(reply.shown_text)
         if discarded:
@@ -253,7 +249,7 @@ class Turn:
         for asked in asked_calls:
             if calls.was_declined:
                 break
-            call, accepted = await self._chosen_calls.make(asked, self._question, calls, emit)
+            call, accepted = await self._chosen_calls.make(asked, calls, emit)
             if accepted:
                 break
             if call and not (asked.by_question or asked.names or asked.is_chosen or described):

@@ -23,7 +23,7 @@ from stage import call_text, take_turn
 CLOCK = call_text("get_clock", place="Vilnius")
 BILL = call_text("get_bill", number="17")
 BIAS = 0.6
-"""By how many logits the engine prefers the answer "A", whatever it stands for: real models do, too."""
+"""Logits by which the engine prefers the first of two answers, as real models do."""
 
 
 class ChoosingBackend(ScriptedBackend):
