@@ -42,7 +42,7 @@ from .conversation import Conversation
 from .evidence import Source, list_names, walk_leaves
 from .open_requests import OpenRequests, list_table_tools
 from .reply_rules import ReplyRules
-from .tool_traits import may_be_meant, may_write, names_verb, shares_term, takes_query
+from .tool_traits import asks_for_change_by, may_be_meant, may_write, names_verb, shares_term, takes_query
 from .value_rules import ValueRules
 
 _MAKING = ("create", "make", "write")
@@ -179,7 +179,7 @@ def _list_chosen_parts(chat: Conversation, parts: Sequence[str]) -> Iterator[Ask
 
 def _list_choosable_tools(chat: Conversation, message: str) -> list[Tool]:
     """Return the tools of servers that a message may be for: those that change something where it asks for that."""
-    is_change = asks_for_change(message)
+    is_change = asks_for_change_by(chat.toolbox.tools, message)
     return [tool for tool in chat.toolbox.tools if tool.server and (is_change or not may_write(tool))]
 
 

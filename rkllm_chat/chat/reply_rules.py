@@ -22,7 +22,7 @@ from ..calls.described_calls import (
 )
 from ..core.events import ReplyDiscarded
 from ..core.i18n import detect_text_language
-from ..core.messages import Tool, ToolResult
+from ..core.messages import ToolResult
 from ..prompt.tool_ranking import CJK_RUN, extract_terms
 from .evidence import (
     FIRST_PERSON,
@@ -37,7 +37,7 @@ from .evidence import (
     normalize,
     walk_leaves,
 )
-from .tool_traits import describe_tool, may_write
+from .tool_traits import describe_tool
 from .turn_rules import TurnRules
 
 __all__ = ["ReplyRules"]
@@ -164,8 +164,7 @@ class ReplyRules(TurnRules):
         evidence = self._evidence
         if not self._are_on or self._chat.answers_json:
             return {}
-        writing = {(tool.server, tool.name) for tool in self._tools if may_write(tool)}
-        results = evidence.results
+        writing, results = self._list_writing(), evidence.results
         tried = {result.server for result in results if found_nothing(result)}  # of these the last one tells
         last = {result.server: index for index, result in enumerate(results)}
         completed = [
@@ -181,7 +180,7 @@ class ReplyRules(TurnRules):
         """Return whether the question asks for a change, and of its calls one has failed and none has made a change."""
         evidence = self._evidence
         is_asked = self._are_strict and asks_for_change(evidence.question.original)
-        failed = [result for result in evidence.failures if may_write(Tool(result.tool))]
+        failed = [result for result in evidence.failures if (result.server, result.tool) in self._list_writing()]
         return is_asked and len(failed) == 1 and not self._has_changed(evidence)
 
 

@@ -48,8 +48,11 @@ class TurnRules:
     def _evidence(self) -> Evidence:
         return Evidence.collect(self._chat.visible_messages, "\n".join([self._chat.settings.system, *self._folders]))
 
+    def _list_writing(self) -> set[tuple[str, str]]:
+        """Return server and name of each tool that may change something."""
+        return {(tool.server, tool.name) for tool in self._tools if may_write(tool)}
+
     def _has_changed(self, evidence: Evidence) -> bool:
         """Return whether a call that may change something has completed in the turn."""
-        reading = {(tool.server, tool.name) for tool in self._tools if not may_write(tool)}
         made = [result for result in evidence.results if result.status == "completed"]
-        return any((result.server, result.tool) not in reading for result in made)
+        return any((result.server, result.tool) in self._list_writing() for result in made)

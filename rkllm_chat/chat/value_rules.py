@@ -139,7 +139,8 @@ class ValueRules(TurnRules):
             return None
         is_chosen = not may_write(tool) and _may_be_chosen(arguments, evidence)
         is_chosen = is_chosen and can_choose(self._chat, evidence.question.original)
-        reason = _find_reason(tool, arguments, evidence, self._are_strict, is_chosen)
+        has_changed = self._has_changed(evidence)
+        reason = _find_reason(tool, arguments, evidence, self._are_strict, is_chosen, has_changed)
         # a person is asked about it; without one, "Which query?" would be no question
         if not self._chat.can_ask and _has_made_up_query(tool, arguments, evidence):
             reason = "invented"
@@ -332,7 +333,14 @@ def _uses_name(arguments: Mapping[str, Any], names: Sequence[str]) -> bool:
     return is_sounding or any(map(Source("\n".join(values)).has, names))
 
 
-def _find_reason(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence, is_strict: bool, is_chosen: bool) -> str:
+def _find_reason(
+    tool: Tool,
+    arguments: Mapping[str, Any],
+    evidence: Evidence,
+    is_strict: bool,
+    is_chosen: bool,
+    has_changed: bool,
+) -> str:
     """Return the key of REASONS why a call does not run and the model answers now; "" if it may run.
 
     Args:
@@ -341,6 +349,7 @@ def _find_reason(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence, i
         evidence: What the turn knows.
         is_strict: A first call must be about what the question speaks of, and its values not from nowhere.
         is_chosen: The model says itself whether the question asks for a first call.
+        has_changed: A call of the turn has changed something.
     """
     question = evidence.question.original
     if not evidence.results:
@@ -360,7 +369,7 @@ def _find_reason(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence, i
     if of_tool and not goes_on:
         return "circular"
     is_asked = names_verb(tool, evidence.question) or (asks_for_change(question) if is_strict else has_new)
-    if is_strict and any(result.status == "completed" and may_write(Tool(result.tool)) for result in evidence.results):
+    if is_strict and has_changed:
         is_asked = is_asked and has_new  # behind a change, another one is of something else
     if may_write(tool) and not (is_asked and not (is_strict and is_question(question))):
         return "unasked"

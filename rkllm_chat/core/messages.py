@@ -93,6 +93,7 @@ class Tool:
         schema: JSON Schema (2020-12) of the arguments object.
         server: Name of the server; empty for the program's own tools.
         read_only: The tool changes nothing.
+        writes: The tool changes something; of neither its server says nothing.
         idempotent: Repeating a call has no further effect.
         trusted: The user marked the server as trusted.
         destructive: The tool may delete or overwrite, not only add.
@@ -107,6 +108,7 @@ class Tool:
     schema: Mapping[str, Any] = field(default_factory=dict[str, Any])
     server: str = ""
     read_only: bool = False
+    writes: bool = False
     idempotent: bool = False
     trusted: bool = False
     destructive: bool = True

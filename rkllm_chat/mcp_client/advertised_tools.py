@@ -258,6 +258,7 @@ def _read_tool(entry: Mapping[str, Any], config: ServerConfig) -> Tool:
         schema=entry["inputSchema"],
         server=config.name,
         read_only=read_only,
+        writes=hints.get("readOnlyHint") is False or destructive is True,
         idempotent=hints.get("idempotentHint") is True,
         trusted=config.trust == "trusted",
         destructive=not read_only and destructive is not False,

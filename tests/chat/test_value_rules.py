@@ -1199,11 +1199,28 @@ def test_a_forbidden_call_beside_others_keeps_none_of_them_from_being_run_or_cor
 
 
 @pytest.mark.parametrize(
-    ("name", "may_change"),
-    [("get_weather", False), ("getWeather", False), ("search-notes", False), ("getaway", True), ("writeNote", True)],
+    ("tool", "may_change"),
+    [
+        (Tool("get_weather"), False),
+        (Tool("getWeather"), False),
+        (Tool("search-notes"), False),
+        (Tool("getaway"), True),  # of which nothing is known
+        (Tool("writeNote"), True),
+        (Tool("opening_hours", "Opening hours of the shop on a day"), False),
+        (Tool("supplier_of", "Who delivers a product, and when"), False),
+        (Tool("brave_web_search", "Performs a web search"), False),
+        (Tool("git_log", "Shows the commit logs"), False),
+        (Tool("slack_post_message", "To a channel"), True),
+        (Tool("table", "Books a table for tonight"), True),
+        (Tool("grind", "Grind the coffee"), True),
+        (Tool("browser_click", "Perform click on a web page", writes=True), True),
+        (Tool("send", "Send the text", read_only=True), False),
+        (Tool("zaiko", "商品の在庫を調べる"), False),
+        (Tool("yoyaku", "予約を追加する"), True),
+    ],
 )
-def test_a_name_that_begins_with_a_verb_of_reading_only_reads(name: str, may_change: bool) -> None:
-    assert may_write(Tool(name)) is may_change
+def test_what_a_tool_does_is_read_from_its_server_its_name_and_its_description(tool: Tool, may_change: bool) -> None:
+    assert may_write(tool) is may_change
 
 
 @pytest.mark.parametrize("answer", ["no", Decline("keep it")])
