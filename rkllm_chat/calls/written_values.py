@@ -23,6 +23,7 @@ _DAYS: Mapping[str, int] = {
 }
 """How a day is said from today on; those that contain another one come first."""
 _SAID_DAY = re.compile("|".join(rf"\b{said}\b" if said.isascii() else said for said in _DAYS), re.IGNORECASE)
+_MAX_DAYS_AWAY, _LATELY_DAYS = 366, 31
 _END = re.compile(r"[?!.,;:)'\"]*")
 
 
@@ -35,8 +36,29 @@ def list_days(text: str, today: date) -> list[date]:
     return [today + timedelta(_DAYS[said.casefold()]) for said in _SAID_DAY.findall(text)]
 
 
+def drop_near_year(value: str, today: date) -> str:
+    """Return a text without the year of the date with which it begins, if that is at most a year away.
+
+    Who says "on 4 December" means such a day.
+
+    >>> drop_near_year("2026-12-04T10:00", date(2026, 11, 29))
+    '12-04T10:00'
+    """
+    written = _DATE.match(value)
+    try:
+        is_near = written and abs((date.fromisoformat(written[0]) - today).days) <= _MAX_DAYS_AWAY
+    except ValueError:  # no date
+        return value
+    return value[value.index("-") + 1 :] if is_near else value
+
+
 def write_as_said(
-    arguments: Mapping[str, Any], question: str, known: str, places: Sequence[str], today: date
+    arguments: Mapping[str, Any],
+    question: str,
+    known: str,
+    places: Sequence[str],
+    today: date,
+    is_coming: bool,
 ) -> dict[str, Any]:
     """Return the arguments with the files and addresses of a question as they stand there, and with the days meant.
 
@@ -47,15 +69,16 @@ def write_as_said(
         question: The question; the only day that it names from today on is that of a date that stands nowhere.
         known: What was said and looked up so far; a value in it is left as it is.
         places: The files and addresses that the question names.
-        today: The date; a day without a year is the next one.
+        today: The date.
+        is_coming: A day without a year is the next one, and not one of the last month.
     """
     return {
-        name: _write_as_said(value, question, known, places, today) if isinstance(value, str) else value
+        name: _write_as_said(value, question, known, places, today, is_coming) if isinstance(value, str) else value
         for name, value in arguments.items()
     }
 
 
-def _write_as_said(value: str, question: str, known: str, places: Sequence[str], today: date) -> str:
+def _write_as_said(value: str, question: str, known: str, places: Sequence[str], today: date, is_coming: bool) -> str:
     for place in places:
         if value.startswith(place) and _END.fullmatch(value, len(place)):
             return place
@@ -66,7 +89,7 @@ def _write_as_said(value: str, question: str, known: str, places: Sequence[str],
         if len(days) == 1 and written[3].lstrip("0") not in re.findall(r"\d+", question):
             (meant,) = map(str, days)
         else:
-            meant = written[0] if written[1] in known else _find_next_day(written[0], today)
+            meant = written[0] if written[1] in known else _choose_year(written[0], today, is_coming)
         return meant + value[written.end() :]
     kind = PurePosixPath(value).suffix
     foreign = [place for place in places if not place.isascii() and PurePosixPath(place).suffix == kind]
@@ -74,13 +97,14 @@ def _write_as_said(value: str, question: str, known: str, places: Sequence[str],
     return str(PurePosixPath(value).with_name(foreign[0])) if is_translated else value
 
 
-def _find_next_day(value: str, today: date) -> str:
-    """Return a date in the year in which it comes next; itself if it is no date, or in this year or later."""
+def _choose_year(value: str, today: date, is_coming: bool) -> str:
+    """Return a date in the year in which it comes next, or was lately; itself if it is of this year, or later."""
     try:
         written = date.fromisoformat(value)
         if written.year >= today.year:
             return value
-        this_year = written.replace(year=today.year)
-        return str(this_year if this_year >= today else written.replace(year=today.year + 1))
+        days = [written.replace(year=today.year + years) for years in (-1, 0, 1)]
     except ValueError:  # no date, or 29 February
         return value
+    first = today if is_coming else today - timedelta(_LATELY_DAYS)
+    return str(next(day for day in days if day >= first))

@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import Any
 
 from ..calls.percentages import find_percentages
-from ..calls.written_values import list_days
+from ..calls.written_values import drop_near_year, list_days
 from ..core.messages import UNSENT_KINDS, Message, ToolResult
 from ..prompt.budget import find_last_turn
 from ..prompt.compose import is_correction
@@ -152,7 +152,8 @@ class Source:
         if not words or is_composed(text):
             return True
         if not any(word.isalpha() for word in words):
-            return all(self._has_number(number, _CLOCK.search(text) is not None) for number in NUMBER.findall(text))
+            numbers = NUMBER.findall(drop_near_year(text, date.today()))
+            return all(self._has_number(number, _CLOCK.search(text) is not None) for number in numbers)
         squeezed = "".join(words)
         if text.strip() in self.text or (len(squeezed) >= _MIN_WORD_LENGTH and squeezed in self.squeezed):
             return True

@@ -274,8 +274,9 @@ class ValueRules(TurnRules):
         question = self._evidence.question
         arguments = write_time_zones(write_percentages(arguments, question.original))
         if self._are_strict:
-            places = list_places(question.original)
-            arguments = write_as_said(arguments, question.original, self._evidence.known.original, places, date.today())
+            said, known = question.original, self._evidence.known.original
+            # what is looked up may have been, what is changed is to come
+            arguments = write_as_said(arguments, said, known, list_places(said), date.today(), may_write(tool))
         arguments = _fill_folder(tool, arguments, question, self._chat.get_folders().get(tool.server, ()))
         return _drop_unasked(tool, arguments, question) if self._are_strict and not may_write(tool) else arguments
 

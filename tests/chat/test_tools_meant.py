@@ -450,8 +450,8 @@ def test_files_and_addresses_are_written_as_they_were_said(
     assert toolbox.called[0] == (name, {key: said.get(key, value) for key, value in arguments.items() if value})
 
 
-def test_a_day_without_a_year_is_the_next_one() -> None:
-    for days in (3, 300):
+def test_a_day_without_a_year_is_the_next_one_or_of_the_last_month() -> None:
+    for days in (3, 300, -2):
         day = date.today() + timedelta(days=days)
         written = call_text("list_events", date=f"2023-{day:%m-%d}")
         chat, toolbox = open_town([written, *["Dentist, 15:30"] * 6])
@@ -460,6 +460,24 @@ def test_a_day_without_a_year_is_the_next_one() -> None:
     chat, toolbox = open_town([call_text("list_events", date="2023-04-05"), *["Dentist, 15:30"] * 6])
     take_turn(chat, "What was there on 5 April 2023?")
     assert toolbox.called == [("list_events", {"date": "2023-04-05"})]
+
+
+@pytest.mark.parametrize("days", [3, -2])
+def test_who_changes_something_on_a_day_need_not_say_its_year(days: int) -> None:
+    class Desk(Town):
+        TOOLS: Mapping[str, tuple[str, str, str]] = {
+            **Town.TOOLS,
+            "add_event": ("desk", "date title", "Add an event"),
+        }
+        WRITING = (*Town.WRITING, "add_event")
+
+    day = date.today() + timedelta(days=days)
+    coming = day if days > 0 else day.replace(year=day.year + 1)
+    written = call_text("add_event", date=f"2023-{day:%m-%d}", title="Dentist")
+    toolbox = Desk({})  # nobody is there to be asked
+    chat = make_chat([written, *["-"] * 6], toolbox, policy=Policy(allow=("*",)), prompt_profile="qwen2.5")
+    take_turn(chat, f"Add the event Dentist on {day:%B} {day.day}.")
+    assert toolbox.called == [("add_event", {"date": str(coming), "title": "Dentist"})]
 
 
 @pytest.mark.parametrize(
