@@ -121,7 +121,8 @@ _CHANGE_CLAIM = re.compile(
 """An answer that says that a change was made."""
 _ASKS_WHAT_WAS_SAID = re.compile(
     r"\b(?:did|have|had) i (?:\w+ )?(?:say|said|tell|told|mention)|\bi (?:\w+ )?(?:said|told|mentioned)\b"
-    r"|と(?:言|話|伝え)(?:い|っ|し)|覚えて(?:い)?(?:る|ます)|[说說告訴诉提]过"
+    r"|\b(?:do|did) you (?:still )?(?:remember|recall)\b"
+    r"|と(?:言|話|伝え)(?:い|っ|し)|覚えて(?:い)?(?:る|ます)|[说說告訴诉提]过|记得"
 )
 """What a question has that asks for what the user said before."""
 _CONTENT = re.compile(r":\s+\S|：|\S\s*\n\s*\S|```")

@@ -32,7 +32,7 @@ class ChosenCalls:
     def __init__(self, chat: Conversation, requests: ReplyRequests) -> None:
         self._chat, self._requests = chat, requests
         self.is_unsure = False
-        self._preferred: set[str] = set()  # messages for which the model prefers a call to words
+        self._preferences: dict[tuple[str, str], float] = {}  # by tool and message
         self._settled: set[str] = (
             set()
         )  # messages of which nothing more is asked: they are for words, or were asked alone
@@ -75,7 +75,7 @@ class ChosenCalls:
         if asked.is_chosen and has_called(self._chat):
             self._settled.add(message)  # each part is asked alone once
         call = await self._requests.ask_for_call(asked, emit)
-        if not call or (asked.is_chosen and not await self._prefers(call.name, message, emit)):
+        if not call or (asked.is_chosen and not await self._prefers(call, asked, message, emit)):
             return call, None
         accepted = await calls.offer([call], False, asked.by_question, asked.names)
         tools = find_tools(call.name, self._chat.toolbox.tools) if asked.is_chosen and asked.request else []
@@ -84,21 +84,25 @@ class ChosenCalls:
         again = await self._requests.ask_for_call(AskedCall(tools), emit)
         return call, await calls.offer([again], must_ask=False, by_question=True) if again else None
 
-    async def _prefers(self, name: str, message: str, emit: Emit) -> bool:
-        """Return whether the model prefers a call of a tool to words for a message, or a first one before it."""
-        if message in self._preferred and not has_called(self._chat):
+    async def _prefers(self, call: ToolCall, asked: AskedCall, message: str, emit: Emit) -> bool:
+        """Return whether the model prefers a call to words for a message, or any call, if this one has its file.
+
+        What has several parts, of which one was looked up, asks for the others rather than not.
+        """
+        if asked.names and any(said == message and value > 0 for (_, said), value in self._preferences.items()):
             return True
-        preference = await self._measure_preference(name, message, emit)
-        if preference > 0:
-            self._preferred.add(message)
-        elif preference < -_CLEAR_PREFERENCE:
+        is_rest = bool(asked.request) and has_called(self._chat)
+        preference = await self._measure_preference(call.name, message, emit)
+        if preference < -_CLEAR_PREFERENCE:
             self._settled.add(message)
-        return preference > 0
+        return preference > (-_CLEAR_PREFERENCE if is_rest else 0)
 
     async def _measure_preference(self, name: str, message: str, emit: Emit) -> float:
         """Return how much rather the model would call a tool than reply to a message in words, in logits."""
-        preference = 0.0
-        for prompt, sign in zip(list_choice_prompts(self._chat, name, message), (1, -1), strict=True):
-            preference += sign * compare_letters(await self._requests.score_first_token(prompt, emit))
-        self.is_unsure = abs(preference) < _CLEAR_PREFERENCE
-        return preference
+        if (name, message) not in self._preferences:
+            preference = 0.0
+            for prompt, sign in zip(list_choice_prompts(self._chat, name, message), (1, -1), strict=True):
+                preference += sign * compare_letters(await self._requests.score_first_token(prompt, emit))
+            self._preferences[name, message] = preference
+        self.is_unsure = abs(self._preferences[name, message]) < _CLEAR_PREFERENCE
+        return self._preferences[name, message]

@@ -197,13 +197,13 @@ class ValueRules(TurnRules):
     def may_offer(self, tool: Tool, arguments: Mapping[str, Any], by_question: bool, names: Sequence[str]) -> bool:
         """Return whether a call that the reply does not make may be made: all of its values stand somewhere.
 
+        One that reads may have translated a name.
         One without arguments has no values; it is made if it only reads and is not what the question is about.
 
         Args:
             tool: The tool.
             arguments: The arguments of the call.
-            by_question: They stand in the question or in what it refers to, because the reply does not name the tool;
-                one that reads may have translated a name.
+            by_question: They stand in the question or in what it refers to, because the reply does not name the tool.
             names: What the call must use, and no rule forbid it; empty for any call.
         """
         evidence = self._evidence
@@ -218,10 +218,9 @@ class ValueRules(TurnRules):
             return not may_write(tool) and is_named and not names_tool(tool, evidence.question)
         if by_question and may_write(tool) and any(map(is_composed, walk_leaves(arguments))):
             return False
-        if not by_question:
-            return not list_unsupported(tool, arguments, evidence.known, evidence.question)
         # the folder of a server may stand before the name of a file that the question has
-        source = Source("\n".join([evidence.question.original, evidence.referred, *self._folders]))
+        asked = Source("\n".join([evidence.question.original, evidence.referred, *self._folders]))
+        source = asked if by_question else evidence.known
         unsupported = list_unsupported(tool, arguments, source, evidence.question)
         if not unsupported or may_write(tool):
             return not unsupported

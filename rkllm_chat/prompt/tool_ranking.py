@@ -78,7 +78,7 @@ The kind of a value ("notes.txt" is a file) indicates a tool; its text does not.
 _QUOTE = re.compile(r"""(?<!\w)(["'`])(?!\1).{1,200}?\1(?!\w)|“[^”]{1,200}”|「[^」]{1,200}」|『[^』]{1,200}』""")
 _JOINT = re.compile(
     r"\b(?:and|then|also)\b|[;；]|(?<=[。！？])|(?<=[.!?]) "
-    "|それから|それと|そして|次に|あと|ついでに|还有|然后|再|另外|以及|同时|顺便"
+    "|それから|それと|そして|次に|あと|ついでに|还有(?=[，、：])|(?<=[，、。；])还有|然后|再|另外|以及|同时|顺便"
 )
 """Separators between the requests of a question."""
 _BETWEEN_REQUESTS = " ,、，"

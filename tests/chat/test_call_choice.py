@@ -267,3 +267,27 @@ def test_a_model_that_is_too_small_to_know_is_not_asked(monkeypatch: pytest.Monk
     monkeypatch.setattr(ChoosingBackend, "parameter_count", 500_000_000)
     chat, _, backend = open_choosing_town(["Breathe slowly."], {})
     assert read(take_turn(chat, "Any idea against stage fright?")) == "Breathe slowly." and backend.asked == []
+
+
+def test_a_name_may_be_translated_for_a_call_that_is_preferred() -> None:
+    question = "那维尔纽斯还有多久天亮？"
+    replies = ["天快亮了。", call_text("get_clock", place="Vilnius"), RESULTS["get_clock"], "-"]
+    chat, toolbox, backend = open_choosing_town(replies, {question: "get_clock"}, TALKED)
+    take_turn(chat, question)
+    assert toolbox.called == [("get_clock", {"place": "Vilnius"})]
+    assert {message for message, _ in backend.asked} == {question}  # 还有 joins nothing here
+
+
+def test_each_tool_is_preferred_by_itself() -> None:
+    question = "Who is at bill 17?"
+    replies = ["Nobody.", call_text("get_clock", place="Riga"), call_text("list_folder", path="17"), "-", "-"]
+    chat, toolbox, backend = open_choosing_town(replies, {question: "get_clock"}, TALKED)
+    take_turn(chat, question)
+    assert toolbox.called == []  # the values of the one stand nowhere, and nothing speaks for the other
+    assert {name for _, name in backend.asked} == {"get_clock", "list_folder"}
+
+
+@pytest.mark.parametrize("question", ["Do you remember my town?", "你还记得我的城市吗？"])
+def test_who_asks_what_was_said_calls_nothing(question: str) -> None:
+    chat, toolbox, backend = open_choosing_town(["Lyon."], {question: "get_clock"}, TALKED)
+    assert read(take_turn(chat, question)) == "Lyon." and toolbox.called == [] and backend.asked == []
