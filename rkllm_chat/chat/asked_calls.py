@@ -62,6 +62,7 @@ class AskedCall:
         by_question: All of its values stand in the question, because the reply does not name the tool.
         names: One of which the call must use; empty for any call.
         is_chosen: The model must prefer the call to a reply in words.
+        is_meant: The words of the request mean the tools: asked for also behind another call that was not preferred.
     """
 
     tools: Sequence[Tool] = ()
@@ -69,6 +70,7 @@ class AskedCall:
     by_question: bool = False
     names: Sequence[str] = ()
     is_chosen: bool = False
+    is_meant: bool = False
 
 
 def list_asked_calls(
@@ -156,6 +158,8 @@ def _list_chosen_calls(
     places = list_places(question)
     if takers := [taker for place in places for taker in find_takers(place, tools)]:
         yield AskedCall(takers, by_question=True, names=places, is_chosen=True)
+    if sure := _find_sure_reading_tools(chat, question):
+        yield AskedCall(sure, is_chosen=True, is_meant=True)
     # "What does the memory say of Ben?" is not of the machine's
     if domain := _find_domain_reading_tools(chat, question):
         yield AskedCall(domain, is_chosen=True)
@@ -175,6 +179,8 @@ def _list_chosen_parts(chat: Conversation, parts: Sequence[str]) -> Iterator[Ask
         tools = _list_choosable_tools(chat, part)
         takers = [taker for place in list_places(part) for taker in find_takers(place, tools)]
         yield AskedCall(takers or tools, part, by_question=True, is_chosen=True)
+        if sure := _find_sure_reading_tools(chat, part):
+            yield AskedCall(sure, part, by_question=True, is_chosen=True, is_meant=True)
 
 
 def _list_choosable_tools(chat: Conversation, message: str) -> list[Tool]:

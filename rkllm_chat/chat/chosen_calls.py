@@ -5,6 +5,8 @@ See `call_choice`: an engine that tells how probable a token is says what a mess
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..calls.tool_names import find_tools, shown_name
 from ..core.events import ReplyDiscarded
 from ..core.messages import Tool, ToolCall
@@ -70,7 +72,9 @@ class ChosenCalls:
         called in the conversation, then.
         """
         message = asked.request or find_question(self._chat)
-        if asked.is_chosen and message in self._settled:
+        if asked.is_meant and self._are_judged(asked.tools, message):
+            return None, None
+        if asked.is_chosen and message in self._settled and not asked.is_meant:
             return None, None
         if asked.is_chosen and has_called(self._chat):
             self._settled.add(message)  # each part is asked alone once
@@ -83,6 +87,10 @@ class ChosenCalls:
             return call, accepted
         again = await self._requests.ask_for_call(AskedCall(tools), emit)
         return call, await calls.offer([again], must_ask=False, by_question=True) if again else None
+
+    def _are_judged(self, tools: Sequence[Tool], message: str) -> bool:
+        """Return whether the model was asked for each of these tools whether it would call it for a message."""
+        return all((shown_name(tool, self._chat.toolbox.tools), message) in self._preferences for tool in tools)
 
     async def _prefers(self, call: ToolCall, asked: AskedCall, message: str, emit: Emit) -> bool:
         """Return whether the model prefers a call to words for a message, or any call, if this one has its file.

@@ -69,11 +69,12 @@ _TOKEN = re.compile(
     rf"|(?P<calculate>(?<![\w./-]){_NUMBER}\s*{_OPERATOR}\s*{_NUMBER}(?![a-z\d_/-])"
     rf"|{_NUMBER}\s*{PERCENT}\s*(?:of|off)\b|{_NUMBER}\S?\s*[の的]\s*{_NUMBER}\s*{PERCENT})"
     r"|(?P<time>(?<!\d)\d{1,2}(?::\d\d(?!\d)|\s?[ap]m\b))"
+    r"|(?P<price>\bhow much (?:is|are)\b(?!\s+(?:left\b|[\d(])))"
     rf"|(?P<cjk>[{CJK}]+)|(?P<word>[^\W_{CJK}]+)"
 )
 """A word, a run of Japanese or Chinese characters, or a value; the kind of a value is a word of the thesaurus.
 
-The kind of a value ("notes.txt" is a file) indicates a tool; its text does not.
+The kind of a value ("notes.txt" is a file) indicates a tool; its text does not. "How much is" asks for a price.
 """
 _QUOTE = re.compile(r"""(?<!\w)(["'`])(?!\1).{1,200}?\1(?!\w)|“[^”]{1,200}”|「[^」]{1,200}」|『[^』]{1,200}』""")
 _JOINT = re.compile(

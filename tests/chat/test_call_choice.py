@@ -291,3 +291,13 @@ def test_each_tool_is_preferred_by_itself() -> None:
 def test_who_asks_what_was_said_calls_nothing(question: str) -> None:
     chat, toolbox, backend = open_choosing_town(["Lyon."], {question: "get_clock"}, TALKED)
     assert read(take_turn(chat, question)) == "Lyon." and toolbox.called == [] and backend.asked == []
+
+
+@pytest.mark.parametrize("history", [(), TALKED], ids=["first turn", "later turn"])
+def test_what_the_words_mean_is_asked_where_another_call_was_not_preferred(history: Sequence[Message]) -> None:
+    question = "How much time is there in Vilnius, by the clock of the place?"
+    replies = [call_text("search_nodes", query="Vilnius"), *[CLOCK, RESULTS["get_clock"], "-"]]
+    chat, toolbox, backend = open_choosing_town(replies, {question: "get_clock"}, history)
+    take_turn(chat, question)
+    assert toolbox.called == [("get_clock", {"place": "Vilnius"})]
+    assert {name for _, name in backend.asked} == {"search_nodes", "get_clock"}
