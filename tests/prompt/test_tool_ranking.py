@@ -258,6 +258,7 @@ def _words_in(text: str) -> list[str]:
         ("12 * 34", "calculate"),
         ("12足す34", "計算"),
         ("9:30", "time"),
+        ("How much is it?", "price"),
     ],
 )
 def test_a_value_means_its_kind_and_not_its_words(value: str, kind: str) -> None:
