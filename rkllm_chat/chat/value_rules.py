@@ -197,7 +197,7 @@ class ValueRules(TurnRules):
     def may_offer(self, tool: Tool, arguments: Mapping[str, Any], by_question: bool, names: Sequence[str]) -> bool:
         """Return whether a call that the reply does not make may be made: all of its values stand somewhere.
 
-        One that reads may have translated a name.
+        One that reads may have translated a name, or have, beside a value that was said, a code that tools want.
         One without arguments has no values; it is made if it only reads and is not what the question is about.
 
         Args:
@@ -226,8 +226,10 @@ class ValueRules(TurnRules):
             return not unsupported
         used = [str(leaf) for result in evidence.results for leaf in walk_leaves(result.arguments)]
         has_names = any(name.isascii() and name.istitle() for name in list_names(evidence.question.original))
+        has_value = len(unsupported) < len(arguments)
         return all(
             may_be_translation(arguments[name], evidence.question, used)
+            or (has_value and str(arguments[name]).isalpha() and _CODE.fullmatch(str(arguments[name])))
             or (has_names and is_time_zone(name, arguments[name]))
             for name in unsupported
         )

@@ -278,6 +278,25 @@ def test_a_name_may_be_translated_for_a_call_that_is_preferred() -> None:
     assert {message for message, _ in backend.asked} == {question}  # 还有 joins nothing here
 
 
+def test_a_part_may_have_a_unit_as_tools_want_it() -> None:
+    class Units(Town):
+        TOOLS: Mapping[str, tuple[str, str, str]] = {
+            **Town.TOOLS,
+            "convert": ("desk", "value unit to", "Convert units"),
+        }
+
+    def convert(value: int, unit: str, to: str) -> str:
+        return call_text("convert", value=value, unit=unit, to=to)
+
+    question, last = "What are 26 miles in km, and what are 68 kg in pounds?", "what are 68 kg in pounds?"
+    again, rest = convert(26, "mi", "km"), convert(68, "kg", "lb")
+    replies = [again, "42.", again, rest, rest, rest, "42 and 150.", "-", "-"]
+    chat, _, _ = open_choosing_town(replies, {question: "convert", last: "convert"}, TALKED)
+    chat.toolbox = toolbox = Units({})
+    take_turn(chat, question)
+    assert [arguments["to"] for _, arguments in toolbox.called] == ["km", "lb"]
+
+
 def test_each_tool_is_preferred_by_itself() -> None:
     question = "Who is at bill 17?"
     replies = ["Nobody.", call_text("get_clock", place="Riga"), call_text("list_folder", path="17"), "-", "-"]
