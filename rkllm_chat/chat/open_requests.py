@@ -31,6 +31,8 @@ _JOINING_ENDINGS = ("と", "や", "和", "及")
 """How the first of two things ends that a Japanese or Chinese question joins."""
 _FOLLOW_UP = re.compile(r"^(?:じゃあ?|では|それでは|それなら|那么?)|(?:呢|は)[?？]?$")
 """How a short question in Japanese or Chinese goes on with the one before."""
+_THING = re.compile(r"(?:an?|the)(?: [\w'-]+){1,3}\s*\?", re.IGNORECASE)
+"""What alone asks for nothing: the end of "What is the difference between a boat and a ship?"."""
 _OVERVIEW = re.compile(r"\b(?:all|entire|every|whole)\b", re.IGNORECASE)
 """Description of a tool that tells all that there is."""
 
@@ -126,6 +128,7 @@ class OpenRequests(TurnRules):
             return []
         parts = split_clauses(question)
         asking = [part for part in parts if asks(part) or asks_for_change(part)] or parts
+        asking = [part for part in asking if not _THING.fullmatch(part)]
         return [part for part in asking if len(parts) > 1 and not _is_looked_up(part, evidence, self._tools)]
 
     def find_tools_before(self) -> list[Tool]:

@@ -278,6 +278,13 @@ def test_a_name_may_be_translated_for_a_call_that_is_preferred() -> None:
     assert {message for message, _ in backend.asked} == {question}  # 还有 joins nothing here
 
 
+def test_two_things_that_are_compared_are_no_two_questions() -> None:
+    question = "What's the difference between a clock and a sun dial?"
+    replies = ["The sun.", call_text("get_load"), *[call_text("get_clock", place="sun dial")] * 3, "-", "-"]
+    chat, toolbox, _ = open_choosing_town(replies, {"a sun dial?": "get_clock"}, TALKED)
+    assert read(take_turn(chat, question)) == "The sun." and toolbox.called == []
+
+
 def test_a_part_may_have_a_unit_as_tools_want_it() -> None:
     class Units(Town):
         TOOLS: Mapping[str, tuple[str, str, str]] = {
