@@ -24,6 +24,7 @@ _DAYS: Mapping[str, int] = {
 """How a day is said from today on; those that contain another one come first."""
 _SAID_DAY = re.compile("|".join(rf"\b{said}\b" if said.isascii() else said for said in _DAYS), re.IGNORECASE)
 _MAX_DAYS_AWAY, _LATELY_DAYS = 366, 31
+"""How far a day without a year may be, and for how long one that was is meant by who looks something up."""
 _END = re.compile(r"[?!.,;:)'\"]*")
 
 

@@ -35,9 +35,8 @@ class ChosenCalls:
         self._chat, self._requests = chat, requests
         self.is_unsure = False
         self._preferences: dict[tuple[str, str], float] = {}  # by tool and message
-        self._settled: set[str] = (
-            set()
-        )  # messages of which nothing more is asked: they are for words, or were asked alone
+        # messages of which nothing more is asked: they are for words, or were asked alone
+        self._settled: set[str] = set()
 
     @property
     def are_asked_first(self) -> bool:
