@@ -37,6 +37,11 @@ def list_days(text: str, today: date) -> list[date]:
     return [today + timedelta(_DAYS[said.casefold()]) for said in _SAID_DAY.findall(text)]
 
 
+def is_date(value: object) -> bool:
+    """Return whether a value is a date, or begins with one."""
+    return isinstance(value, str) and _DATE.match(value) is not None
+
+
 def drop_near_year(value: str, today: date) -> str:
     """Return a text without the year of the date with which it begins, if that is at most a year away.
 

@@ -26,6 +26,7 @@ __all__ = [
     "list_unsupported_optional",
     "list_unsupported_required",
     "may_be_translation",
+    "uses_name",
 ]
 
 _PLACEHOLDER = re.compile(
@@ -47,7 +48,8 @@ def list_unsupported(
 ) -> list[str]:
     """Return the arguments with a value that stands nowhere; choices that the schema lists and its defaults do.
 
-    A call that only reads may say "here" and "now" without being told to.
+    So do choices that the description lists, and names in katakana as they sound. A call that only reads may say "here"
+    and "now" without being told to.
 
     Args:
         tool: The tool.
@@ -56,9 +58,12 @@ def list_unsupported(
         question: What the fields of an object may say in words of their own; None if they may not.
     """
     declared, reads = properties_of(tool.schema), not may_write(tool)
+    spoken = [*filter(KATAKANA.fullmatch, list_names((question or known).original))]
 
     def stands(name: str, leaf: object) -> bool:
-        return is_choice_or_default(leaf, declared.get(name)) or known.has(leaf) or (reads and is_generic(leaf))
+        is_listed = is_choice_or_default(leaf, declared.get(name)) or _is_described_choice(leaf, tool, name)
+        is_sounded = any(sounds_like(said, str(leaf)) for said in spoken)
+        return is_listed or is_sounded or known.has(leaf) or (reads and is_generic(leaf))
 
     unknown = {
         name: [leaf for leaf in walk_leaves(value) if not stands(name, leaf)] for name, value in arguments.items()
@@ -103,6 +108,24 @@ def is_uninformative(tool: Tool, name: str, value: object, known: Source) -> boo
     words, own, of_tool = ({*WORD.findall(normalize(split_name(text)))} for text in (value, name, tool.name))
     repeats_name = words <= own | of_tool and not words.isdisjoint(own - known.words)
     return is_placeholder(value) or repeats_name
+
+
+def _is_described_choice(value: object, tool: Tool, name: str) -> bool:
+    """Return whether a value is one of those that a description lists, as in "kind: adult, child or senior"."""
+    if not (isinstance(value, str) and value.isalpha() and value.isascii()):
+        return False
+    parameter = properties_of(tool.schema).get(name)
+    about = parameter.get("description", "") if isinstance(parameter, Mapping) else ""
+    listed = rf"(?:[:,(/]|\bor|\blike)\s*{value}\b|\b{value}(?:\s*[,/]|\s+or\b)"
+    return bool(re.search(listed, f"{tool.description}\n{about}", re.IGNORECASE))
+
+
+def uses_name(arguments: Mapping[str, Any], names: Sequence[str]) -> bool:
+    """Return whether a call uses one of these names."""
+    values = [str(value) for value in walk_leaves(arguments)]
+    spoken = [*filter(KATAKANA.fullmatch, names)]
+    is_sounding = any(sounds_like(name, value) for name in spoken for value in values)
+    return is_sounding or any(map(Source("\n".join(values)).has, names))
 
 
 def is_generic(value: object) -> bool:

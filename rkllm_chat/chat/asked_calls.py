@@ -30,6 +30,7 @@ from ..core.messages import Tool, ToolCall
 from ..prompt.budget import find_last_turn
 from ..prompt.tool_ranking import (
     find_domain_tools,
+    find_likely_tools,
     find_sure_tools,
     index_tools,
     rank_tools,
@@ -158,8 +159,8 @@ def _list_chosen_calls(
     places = list_places(question)
     if takers := [taker for place in places for taker in find_takers(place, tools)]:
         yield AskedCall(takers, by_question=True, names=places, is_chosen=True)
-    if sure := _find_sure_reading_tools(chat, question):
-        yield AskedCall(sure, is_chosen=True, is_meant=True)
+    if likely := _find_likely_reading_tools(chat, question):
+        yield AskedCall(likely, is_chosen=True, is_meant=True)
     # "What does the memory say of Ben?" is not of the machine's
     if domain := _find_domain_reading_tools(chat, question):
         yield AskedCall(domain, is_chosen=True)
@@ -179,8 +180,8 @@ def _list_chosen_parts(chat: Conversation, parts: Sequence[str]) -> Iterator[Ask
         tools = _list_choosable_tools(chat, part)
         takers = [taker for place in list_places(part) for taker in find_takers(place, tools)]
         yield AskedCall(takers or tools, part, by_question=True, is_chosen=True)
-        if sure := _find_sure_reading_tools(chat, part):
-            yield AskedCall(sure, part, by_question=True, is_chosen=True, is_meant=True)
+        if likely := _find_likely_reading_tools(chat, part):
+            yield AskedCall(likely, part, by_question=True, is_chosen=True, is_meant=True)
 
 
 def _list_choosable_tools(chat: Conversation, message: str) -> list[Tool]:
@@ -305,6 +306,12 @@ def _find_sure_reading_tools(chat: Conversation, request: str) -> list[Tool]:
         return []
     sure = find_sure_tools(index_tools(chat.toolbox.tools), request, chat.tool_usage.counts)
     return [tool for tool in sure if tool.server and not may_write(tool)]
+
+
+def _find_likely_reading_tools(chat: Conversation, request: str) -> list[Tool]:
+    """Return the tools that a request has telling words of, and that only read."""
+    likely = find_likely_tools(index_tools(chat.toolbox.tools), request, chat.tool_usage.counts)
+    return [tool for tool in likely if tool.server and not may_write(tool)][:_MAX_LIKELY]
 
 
 def _find_domain_reading_tools(chat: Conversation, request: str) -> list[Tool]:

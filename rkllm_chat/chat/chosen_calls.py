@@ -6,14 +6,17 @@ See `call_choice`: an engine that tells how probable a token is says what a mess
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ..calls.tool_names import find_tools, shown_name
 from ..core.events import ReplyDiscarded
 from ..core.messages import Tool, ToolCall
+from .argument_values import uses_name
 from .asked_calls import AskedCall, find_question, has_called
 from .call_choice import can_choose, compare_letters, list_choice_prompts
 from .conversation import Conversation
 from .event_stream import Emit
+from .evidence import list_names
 from .open_requests import OpenRequests
 from .reply_requests import ReplyRequests
 from .running_calls import PreparedCall
@@ -71,7 +74,9 @@ class ChosenCalls:
         called in the conversation, then.
         """
         message = asked.request or find_question(self._chat)
-        if asked.is_meant and self._are_judged(asked.tools, message):
+        if asked.is_meant:
+            asked = replace(asked, tools=self._list_unjudged(asked.tools, message))
+        if asked.is_meant and not asked.tools:
             return None, None
         if asked.is_chosen and message in self._settled and not asked.is_meant:
             return None, None
@@ -87,22 +92,26 @@ class ChosenCalls:
         again = await self._requests.ask_for_call(AskedCall(tools), emit)
         return call, await calls.offer([again], must_ask=False, by_question=True) if again else None
 
-    def _are_judged(self, tools: Sequence[Tool], message: str) -> bool:
-        """Return whether the model was asked for each of these tools whether it would call it for a message."""
-        return all((shown_name(tool, self._chat.toolbox.tools), message) in self._preferences for tool in tools)
+    def _list_unjudged(self, tools: Sequence[Tool], message: str) -> list[Tool]:
+        """Return those of the tools of which the model was not asked yet whether it would call them for a message."""
+        shown = self._chat.toolbox.tools
+        return [tool for tool in tools if (shown_name(tool, shown), message) not in self._preferences]
 
     async def _prefers(self, call: ToolCall, asked: AskedCall, message: str, emit: Emit) -> bool:
         """Return whether the model prefers a call to words for a message, or any call, if this one has its file.
 
-        What has several parts, of which one was looked up, asks for the others rather than not.
+        It need not, quite, where something else speaks for the call: a number of the message in it, or another part of
+        the message that was looked up.
         """
         if asked.names and any(said == message and value > 0 for (_, said), value in self._preferences.items()):
             return True
         is_rest = bool(asked.request) and has_called(self._chat)
+        numbers = [name for name in list_names(message) if name[0].isdigit()]
+        is_supported = is_rest or uses_name(call.arguments, numbers)
         preference = await self._measure_preference(call.name, message, emit)
         if preference < -_CLEAR_PREFERENCE:
             self._settled.add(message)
-        return preference > (-_CLEAR_PREFERENCE if is_rest else 0)
+        return preference > (-_CLEAR_PREFERENCE if is_supported else 0)
 
     async def _measure_preference(self, name: str, message: str, emit: Emit) -> float:
         """Return how much rather the model would call a tool than reply to a message in words, in logits."""

@@ -30,7 +30,7 @@ from ..calls.described_calls import (
 from ..calls.percentages import write_percentages
 from ..calls.schema.resolve import properties_of, required_of
 from ..calls.time_zones import is_time_zone, write_time_zones
-from ..calls.written_values import write_as_said
+from ..calls.written_values import is_date, write_as_said
 from ..core.events import ReplyDiscarded
 from ..core.messages import Tool, ToolResult
 from ..prompt.tool_ranking import (
@@ -50,11 +50,11 @@ from .argument_values import (
     list_unsupported_optional,
     list_unsupported_required,
     may_be_translation,
+    uses_name,
 )
 from .call_choice import can_choose
 from .evidence import (
     FIRST_PERSON,
-    KATAKANA,
     NUMBER,
     REFERENCE,
     SQL_CHANGE,
@@ -65,7 +65,6 @@ from .evidence import (
     is_composed,
     list_names,
     normalize,
-    sounds_like,
     walk_leaves,
 )
 from .tool_traits import (
@@ -164,7 +163,7 @@ class ValueRules(TurnRules):
         others = [other for other in tools if other.server and may_write(other) == may_write(tool)]
         leaves = [(name, str(leaf)) for name, value in arguments.items() for leaf in walk_leaves(value)]
         if (tool.server, tool.name) in evidence.called_before and (other := list_follow_ups(question)):
-            return [] if _uses_name(arguments, other) else [tool]  # "and the library?" is not about the pool
+            return [] if uses_name(arguments, other) else [tool]  # "and the library?" is not about the pool
         is_named = bool(tool.server) and shares_term(tool.name, evidence.question)
         is_about_question = is_named or any(evidence.question.has_part(leaf) for _, leaf in leaves)
         takers = [
@@ -208,7 +207,7 @@ class ValueRules(TurnRules):
         """
         evidence = self._evidence
         if self.find_intended_tools(tool, arguments) or (
-            names and (self.find_forbidden(tool, arguments) or not _uses_name(arguments, names))
+            names and (self.find_forbidden(tool, arguments) or not uses_name(arguments, names))
         ):
             return False
         if any(_changes_table_unasked(value, evidence.question) for value in walk_leaves(arguments)):
@@ -224,7 +223,8 @@ class ValueRules(TurnRules):
         unsupported = list_unsupported(tool, arguments, source, evidence.question)
         if not unsupported or may_write(tool):
             return not unsupported
-        used = [str(leaf) for result in evidence.results for leaf in walk_leaves(result.arguments)]
+        # ハウス1 is the argument `house`
+        used = [*arguments, *(str(leaf) for result in evidence.results for leaf in walk_leaves(result.arguments))]
         has_names = any(name.isascii() and name.istitle() for name in list_names(evidence.question.original))
         has_value = len(unsupported) < len(arguments)
         return all(
@@ -278,6 +278,7 @@ class ValueRules(TurnRules):
             said, known = question.original, self._evidence.known.original
             # what is looked up may have been, what is changed is to come
             arguments = write_as_said(arguments, said, known, list_places(said), date.today(), may_write(tool))
+            arguments = _drop_made_up_days(tool, arguments, self._evidence.known)
         arguments = _fill_folder(tool, arguments, question, self._chat.get_folders().get(tool.server, ()))
         return _drop_unasked(tool, arguments, question) if self._are_strict and not may_write(tool) else arguments
 
@@ -308,6 +309,13 @@ def _fill_folder(
     }
 
 
+def _drop_made_up_days(tool: Tool, arguments: Mapping[str, Any], known: Source) -> Mapping[str, Any]:
+    """Return the arguments without optional dates from nowhere: a model does not know which day it is."""
+    optional = {*arguments} - {*required_of(tool.schema)}
+    made_up = {name for name in optional if is_date(arguments[name]) and not known.has(arguments[name])}
+    return {name: value for name, value in arguments.items() if name not in made_up}
+
+
 def _drop_unasked(tool: Tool, arguments: Mapping[str, Any], question: Source) -> Mapping[str, Any]:
     """Return the arguments of a reading call without optional numbers that the question does not have, nor "now".
 
@@ -325,14 +333,6 @@ def _drop_unasked(tool: Tool, arguments: Mapping[str, Any], question: Source) ->
         return is_made_up or (is_vague and not is_choice_or_default(value, declared.get(name)))
 
     return {name: value for name, value in arguments.items() if not is_unasked(name, value)}
-
-
-def _uses_name(arguments: Mapping[str, Any], names: Sequence[str]) -> bool:
-    """Return whether a call uses one of these names."""
-    values = [str(value) for value in walk_leaves(arguments)]
-    spoken = [*filter(KATAKANA.fullmatch, names)]
-    is_sounding = any(sounds_like(name, value) for name in spoken for value in values)
-    return is_sounding or any(map(Source("\n".join(values)).has, names))
 
 
 def _find_reason(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from typing import Any
 
 import pytest
 
@@ -285,21 +286,76 @@ def test_two_things_that_are_compared_are_no_two_questions() -> None:
     assert read(take_turn(chat, question)) == "The sun." and toolbox.called == []
 
 
+class Farm(Town):
+    """Tools as somebody writes them for themselves."""
+
+    TOOLS: Mapping[str, tuple[str, str, str]] = {
+        **Town.TOOLS,
+        "convert": ("desk", "value unit to", "Convert units"),
+        "entry_price": ("farm", "kind", "Price of an entry, kind: adult, child or senior"),
+        "snack_price": ("farm", "item", "Price of a snack"),
+        "sensor_reading": ("farm", "house sensor", "Reading of a sensor in a green house"),
+        "log_harvest": ("farm", "crop kg date", "Log what was harvested"),
+    }
+    WRITING = (*Town.WRITING, "log_harvest")
+
+    @staticmethod
+    def make_schema(parameters: str) -> Mapping[str, Any]:
+        return {**Town.make_schema(parameters), "required": [name for name in parameters.split() if name != "date"]}
+
+
+def convert(value: int, unit: str, to: str) -> str:
+    return call_text("convert", value=value, unit=unit, to=to)
+
+
+@pytest.mark.parametrize(
+    ("question", "is_unsure", "replies", "made"),
+    [
+        # a choice that the description lists
+        ("A ticket for a kid, please?", False, [call_text("entry_price", kind="child")], {"kind": "child"}),
+        # ハウス is what the argument is called, and 湿度 may be translated
+        (
+            "ハウス3の湿度を教えて",
+            False,
+            [call_text("sensor_reading", house=3, sensor="humidity")],
+            {"house": 3, "sensor": "humidity"},
+        ),
+        # a number of the message speaks for the call
+        ("5000円は何ユーロですか", True, [convert(5000, "JPY", "EUR")], {"value": 5000, "unit": "JPY", "to": "EUR"}),
+        # of the likely tools the model takes one, where it prefers none of its own
+        (
+            "What is the price of the snack with salt?",
+            False,
+            [call_text("get_load"), call_text("snack_price", item="salt")],
+            {"item": "salt"},
+        ),
+    ],
+)
+def test_a_look_up_that_is_preferred_is_made(
+    question: str, is_unsure: bool, replies: Sequence[str], made: Mapping[str, object]
+) -> None:
+    name = next(name for name, (_, names, _) in Farm.TOOLS.items() if names == " ".join(made))
+    chat, _, backend = open_choosing_town(["Well.", *replies, *["-"] * 6], {} if is_unsure else {question: name}, TALKED)
+    chat.toolbox = toolbox = Farm({})
+    backend.unsure = {question} if is_unsure else set()
+    take_turn(chat, question)
+    assert toolbox.called == [(name, made)]
+
+
+def test_a_change_has_names_as_they_sound_and_no_day_that_nobody_said() -> None:
+    harvest = call_text("log_harvest", crop="tomato", kg=12.5, date="2023-04-01")
+    chat, _, _ = open_choosing_town([harvest, *["-"] * 6], {"トマトを12.5キロ記録して": "log_harvest"}, TALKED)
+    chat.toolbox = toolbox = Farm({})  # nobody is there to be asked
+    take_turn(chat, "トマトを12.5キロ記録して")
+    assert toolbox.called == [("log_harvest", {"crop": "tomato", "kg": 12.5})]
+
+
 def test_a_part_may_have_a_unit_as_tools_want_it() -> None:
-    class Units(Town):
-        TOOLS: Mapping[str, tuple[str, str, str]] = {
-            **Town.TOOLS,
-            "convert": ("desk", "value unit to", "Convert units"),
-        }
-
-    def convert(value: int, unit: str, to: str) -> str:
-        return call_text("convert", value=value, unit=unit, to=to)
-
     question, last = "What are 26 miles in km, and what are 68 kg in pounds?", "what are 68 kg in pounds?"
     again, rest = convert(26, "mi", "km"), convert(68, "kg", "lb")
     replies = [again, "42.", again, rest, rest, rest, "42 and 150.", "-", "-"]
     chat, _, _ = open_choosing_town(replies, {question: "convert", last: "convert"}, TALKED)
-    chat.toolbox = toolbox = Units({})
+    chat.toolbox = toolbox = Farm({})
     take_turn(chat, question)
     assert [arguments["to"] for _, arguments in toolbox.called] == ["km", "lb"]
 
