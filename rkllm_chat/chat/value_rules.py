@@ -215,6 +215,8 @@ class ValueRules(TurnRules):
         if not arguments:
             is_named = not by_question or shares_term(tool.name, evidence.question)
             return not may_write(tool) and is_named and not names_tool(tool, evidence.question)
+        if not by_question and self._repeats_earlier_call(tool, arguments, evidence):
+            return False
         if by_question and may_write(tool) and any(map(is_composed, walk_leaves(arguments))):
             return False
         # the folder of a server may stand before the name of a file that the question has
@@ -233,6 +235,17 @@ class ValueRules(TurnRules):
             or (has_names and is_time_zone(name, arguments[name]))
             for name in unsupported
         )
+
+    def _repeats_earlier_call(self, tool: Tool, arguments: Mapping[str, Any], evidence: Evidence) -> bool:
+        """Return whether a call of an earlier turn is only made again: it has nothing of the question.
+
+        Made to call, a small model repeats one for "How come chains wear out?". A larger one says what it prefers.
+        """
+        if can_choose(self._chat, evidence.question.original):
+            return False
+        results = [message.result for message in self._chat.visible_messages if message.result]
+        made = [result.arguments for result in results if (result.server, result.tool) == (tool.server, tool.name)]
+        return arguments in made and not any(map(evidence.question.has_part, walk_leaves(arguments)))
 
     def is_known(self, value: str) -> bool:
         """Return whether a value stands in the question, the conversation or a result."""

@@ -335,7 +335,9 @@ def test_a_look_up_that_is_preferred_is_made(
     question: str, is_unsure: bool, replies: Sequence[str], made: Mapping[str, object]
 ) -> None:
     name = next(name for name, (_, names, _) in Farm.TOOLS.items() if names == " ".join(made))
-    chat, _, backend = open_choosing_town(["Well.", *replies, *["-"] * 6], {} if is_unsure else {question: name}, TALKED)
+    chat, _, backend = open_choosing_town(
+        ["Well.", *replies, *["-"] * 6], {} if is_unsure else {question: name}, TALKED
+    )
     chat.toolbox = toolbox = Farm({})
     backend.unsure = {question} if is_unsure else set()
     take_turn(chat, question)

@@ -15,7 +15,7 @@ from rkllm_chat.chat.answer import Answer
 from rkllm_chat.chat.conversation import Conversation
 from rkllm_chat.config.policy import Policy
 from rkllm_chat.core.events import Event, ReplyDiscarded, Text
-from rkllm_chat.core.messages import Status, Tool, ToolResult
+from rkllm_chat.core.messages import Message, Status, Tool, ToolResult
 from rkllm_chat.core.protocols import CallPosition, ProgressCallback, decline_all
 from rkllm_chat.mcp_client.content import resource_tools
 from stage import FakeToolbox, call_text, make_chat, take_turn
@@ -509,6 +509,18 @@ def test_what_was_looked_up_before_is_there_for_a_question_that_refers_to_it() -
     take_turn(chat, "What is on 2026-12-10?")
     assert read(take_turn(chat, "When is it?")) == "15:30."
     assert "Dentist, 15:30" in backend_of(chat).prompts[-1][-1].text
+
+
+def test_a_call_of_an_earlier_turn_is_not_made_again_for_another_question() -> None:
+    search, made = call_text("search_nodes", query="Mia"), {"query": "Mia"}
+    chat, toolbox = open_town(["Nobody knows.", *[search] * 3, "Nobody knows.", "-"])
+    chat.history += [
+        Message("user", "What is in the memory of Mia?"),
+        Message("assistant", search),
+        Message("tool", "A cook.", ToolResult("memory", "search_nodes", made, "completed", "A cook.")),
+        Message("assistant", "Mia is a cook."),
+    ]
+    assert read(take_turn(chat, "How come a memory gets worse?")) == "Nobody knows." and toolbox.called == []
 
 
 def test_a_sum_in_latex_is_worked_out_by_the_tool() -> None:
