@@ -39,15 +39,20 @@ _CHANGING_VERBS = """
 """What tools do that change something."""
 _FIRST_WORD = re.compile(r"\W*(?:this tool\s+|tool to\s+|use this(?: tool)? to\s+)?([a-z]+)", re.IGNORECASE)
 """The first word of a description that says something."""
-_ORDER = re.compile(r"\W*[a-z]+\s+(?:an?|the|one|some|new|multiple|all)\s", re.IGNORECASE)
-"""How a description begins that tells a program what to do, and not what there is: "Fork a repository"."""
+_ORDER = re.compile(
+    r"\W*[a-z]+\s+(?:an?|the|one|some|new|multiple|all)\s"
+    r"|\W*[a-z]+s\s+(?!(?:about|and|at|by|for|from|in|of|on|or|per|to|with)\b)",
+    re.IGNORECASE,
+)
+"""How a description begins that tells what to do, or is done, and not what there is: "Fork a repository", "Does what it
+says", and not "Rules of the house"."""
 
 
 def may_write(tool: Tool) -> bool:
     """Return whether a call may change something, as far as its server, or else name and description, say.
 
     Nothing is allowed because of it. Without a verb, they name what the tool tells: `opening_hours`, "Price of one
-    product". Of 337 tools of 20 servers, 6 of 202 that read and 12 of 135 that write would be mistaken by name and
+    product". Of 337 tools of 20 servers, 7 of 202 that read and 12 of 135 that write would be mistaken by name and
     description alone, and none with what their servers say.
     """
     return not tool.read_only and (tool.writes or _seems_to_write(tool.name, tool.description))

@@ -1213,6 +1213,8 @@ def test_a_forbidden_call_beside_others_keeps_none_of_them_from_being_run_or_cor
         (Tool("slack_post_message", "To a channel"), True),
         (Tool("table", "Books a table for tonight"), True),
         (Tool("grind", "Grind the coffee"), True),
+        (Tool("act", "Does what the mode says."), True),
+        (Tool("house", "Rules of the house"), False),
         (Tool("browser_click", "Perform click on a web page", writes=True), True),
         (Tool("send", "Send the text", read_only=True), False),
         (Tool("zaiko", "商品の在庫を調べる"), False),
