@@ -710,6 +710,6 @@ def test_settings_of_the_command_line_count_for_this_chat(open_chat: OpenChat) -
 
 
 def test_the_menu_has_frequent_commands_first_and_no_aliases(fresh: Screen) -> None:
-    fresh.say("/", "list tools with their token cost")
+    fresh.say("/", "list tools with their token cost", "/mcp ")
     names = [line.split()[0] for line in fresh.lines()[1:-1] if line.strip().startswith("/")]
     assert names[:3] == ["/model", "/tools", "/mcp"] and not {"/?", "/q", "/exit", "/servers"} & set(names)
