@@ -51,7 +51,7 @@ says", and not "Rules of the house"."""
 def may_write(tool: Tool) -> bool:
     """Return whether a call may change something, as far as its server, or else name and description, say.
 
-    Nothing is allowed because of it. Without a verb, they name what the tool tells: `opening_hours`, "Price of one
+    Nothing is allowed because of it. Without a verb, they name what the tool tells: "opening_hours", "Price of one
     product". Of 337 tools of 20 servers, 7 of 202 that read and 12 of 135 that write would be mistaken by name and
     description alone, and none with what their servers say.
     """
@@ -103,8 +103,9 @@ def may_be_meant(tool: Tool, question: str) -> bool:
 
 
 def names_verb(tool: Tool, question: Source) -> bool:
-    """Return whether a question has the verb of what a tool does, or a synonym of it."""
-    return shares_term(_find_verb(tool.name, tool.description), question)
+    """Return whether a question has the verb of what a tool does or the first word of its name, or a synonym of it."""
+    first = next(iter(WORD.findall(split_name(tool.name))), "")
+    return shares_term(f"{first} {_find_verb(tool.name, tool.description)}", question)
 
 
 def names_tool(tool: Tool, question: Source) -> bool:
