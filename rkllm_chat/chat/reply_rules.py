@@ -180,7 +180,8 @@ class ReplyRules(TurnRules):
         """Return whether the question asks for a change, and of its calls one has failed and none has made a change."""
         evidence = self._evidence
         is_asked = self._are_strict and asks_for_change(evidence.question.original)
-        failed = [result for result in evidence.failures if (result.server, result.tool) in self._list_writing()]
+        writing = self._list_writing()
+        failed = [result for result in evidence.failures if (result.server, result.tool) in writing]
         return is_asked and len(failed) == 1 and not self._has_changed(evidence)
 
 

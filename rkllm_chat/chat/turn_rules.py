@@ -54,5 +54,5 @@ class TurnRules:
 
     def _has_changed(self, evidence: Evidence) -> bool:
         """Return whether a call that may change something has completed in the turn."""
-        made = [result for result in evidence.results if result.status == "completed"]
-        return any((result.server, result.tool) in self._list_writing() for result in made)
+        made = {(result.server, result.tool) for result in evidence.results if result.status == "completed"}
+        return not made.isdisjoint(self._list_writing())
