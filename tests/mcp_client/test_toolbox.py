@@ -44,16 +44,16 @@ def test_a_tool_is_listed_as_its_server_describes_it(tmp_path: Path) -> None:
     server.add_tool(look, "add", annotations=add_only, structured_output=False)
     server.add_tool(look, "read", annotations=reading, structured_output=False)
 
-    async def go() -> dict[str, tuple[str, bool, bool]]:
+    async def go() -> dict[str, tuple[str, bool, bool, bool]]:
         async with Toolbox.from_servers({"sea": server}) as toolbox:
-            return {tool.name: (tool.title, tool.destructive, tool.open_world) for tool in toolbox.tools}
+            return {tool.name: (tool.title, tool.destructive, tool.open_world, tool.writes) for tool in toolbox.tools}
 
     assert asyncio.run(go()) == {
-        "plain": ("", True, True),  # the protocol's defaults
-        "titled": ("Look out", True, False),
-        "destroy": ("Sink it", True, False),
-        "add": ("", False, True),
-        "read": ("", True, True),  # of two contradicting claims the worse
+        "plain": ("", True, True, False),  # the protocol's defaults
+        "titled": ("Look out", True, False, True),
+        "destroy": ("Sink it", True, False, True),
+        "add": ("", False, True, False),
+        "read": ("", True, True, True),  # of two contradicting claims the worse
     }
 
     async def schemas(trial: Trial) -> dict[str, Any]:
