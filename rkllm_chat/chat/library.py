@@ -127,7 +127,9 @@ class Chat:
             backend = await asyncio.shield(loading)
             words = load()
             words.set_language(self._settings.language)
-            self._chat = Conversation(backend, self._client.toolbox, self._settings, words, self._authorize)
+            toolbox = self._client.toolbox
+            self._chat = Conversation(backend, toolbox, self._settings, words, self._authorize)
+            self._chat.get_folders = toolbox.find_folders
             self._stack = stack.pop_all()
         return self
 

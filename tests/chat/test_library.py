@@ -70,6 +70,25 @@ def test_a_conversation_calls_the_tools_that_are_allowed(model: str) -> None:
     assert asked == ["Oslo"]
 
 
+def test_the_folder_of_a_server_stands_in_for_a_placeholder(tmp_path: Path) -> None:
+    script, replies, notes = tmp_path / "server.py", tmp_path / "replies.json", tmp_path / "notes"
+    notes.mkdir()
+    script.write_text(
+        "from mcp.server import MCPServer\nserver = MCPServer('files')\n"
+        "@server.tool()\ndef list_folder(path: str) -> str:\n    'List the files of a folder.'\n    return path\n"
+        "server.run()\n"
+    )
+    replies.write_text(json.dumps([call_text("list_folder", path="path/to/folder"), "It is empty."]))
+    servers = {"files": {"command": sys.executable, "args": [str(script), str(notes)]}}
+
+    async def talk() -> None:
+        async with Chat(str(replies), servers, allow=["*"], prompt_profile="qwen2.5") as chat:
+            (call,) = (await chat.ask("List the files of the folder.")).calls
+            assert call.text == str(notes)
+
+    run(talk)
+
+
 @pytest.mark.parametrize(("consent", "expected"), [("once", ["Oslo"]), ("no", []), (None, [])])
 def test_a_call_that_is_not_allowed_is_asked_about(model: str, consent: Any, expected: list[str]) -> None:
     asked: list[str] = []
