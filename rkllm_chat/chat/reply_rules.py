@@ -50,6 +50,7 @@ _MIN_FOREIGN_LETTERS = 8
 """Chinese and Japanese characters from which on an answer is a sentence in one of these languages."""
 _KANJI_NAME = re.compile(r"[\u4e00-\u9fff]{2,}")
 _LIST_NUMBER = re.compile(r"^\s*\d+[.)、]", re.MULTILINE)
+_DATE = re.compile(r"\d{4}-\d\d-\d\d\S*")
 _LANGUAGE_NAME = re.compile(
     r"[英译訳翻中法德韩韓日西俄][文语語]|[译訳翻]|translat|language|japan|chin(?:a|ese)|kanji|hiragana|katakana"
 )
@@ -174,7 +175,11 @@ class ReplyRules(TurnRules):
             and (results[index].server not in tried or index == last[results[index].server])
         ]
         read = [index for index in completed if (results[index].server, results[index].tool) not in writing]
-        return {index: _mentions_result(reply, results[index].text, evidence) for index in read or completed[-1:]}
+        told = {index: results[index].text for index in read or completed[-1:]}
+        # the year of two times tells neither of them
+        dates = {index: " ".join(_DATE.findall(text)) for index, text in told.items()}
+        others = {index: " ".join(date for other, date in dates.items() if other != index) for index in told}
+        return {index: _mentions_result(reply, text, evidence, others[index]) for index, text in told.items()}
 
     def _has_failed_change(self) -> bool:
         """Return whether the question asks for a change, and of its calls one has failed and none has made a change."""
@@ -185,14 +190,14 @@ class ReplyRules(TurnRules):
         return is_asked and len(failed) == 1 and not self._has_changed(evidence)
 
 
-def _mentions_result(reply: str, text: str, evidence: Evidence) -> bool:
-    """Return whether an answer has a word or a number of a result that the question has not.
+def _mentions_result(reply: str, text: str, evidence: Evidence, others: str) -> bool:
+    """Return whether an answer has a word or a number of a result that the question has not, nor `others`.
 
     An answer in another script than the result may be a translation, which keeps the numbers.
     """
     is_translated = bool(CJK_RUN.search(reply)) != bool(CJK_RUN.search(text))
     said = Source(reply)
-    asked = evidence.question.words | evidence.used.words | get_stop_words()
+    asked = evidence.question.words | evidence.used.words | get_stop_words() | Source(others).words
     told = [
         word
         for word in WORD.findall(normalize(_read_values(text)))
