@@ -95,7 +95,9 @@ _ASKS = re.compile(
 """What a message has that asks for something."""
 _FOLLOW_UP = re.compile(
     r"^(?:and|what about|how about)\s+(?:(?:in|for|at|on|of|the|my|our)\s+)*"
-    r"((?!what|when|where|which|who|how)\w[\w' -]{1,30}?)\s*\?",
+    r"((?!what|when|where|which|who|how)\w[\w' -]{1,30}?)\s*\?"
+    r"|^(?:(?:and|what about|how about)\s+(?:in|for|at|on)|what about|how about)\s+(?:the\s+|my\s+|our\s+)?"
+    r"(\w[\w'-]*(?: [\w'-]+)?)\s*$",
     re.IGNORECASE,
 )
 """How a short question goes on with the one before, and what it names in its place."""
@@ -394,7 +396,7 @@ def list_places(question: str) -> list[str]:
 
 def list_follow_ups(question: str) -> list[str]:
     """Return what a short question asks in the place of what was asked before: "and the library?"."""
-    return [match[1] for match in _FOLLOW_UP.finditer(question)]
+    return [match[1] or match[2] for match in _FOLLOW_UP.finditer(question)]
 
 
 def find_takers(value: str, tools: Iterable[Tool]) -> list[Tool]:
