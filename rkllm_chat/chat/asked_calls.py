@@ -30,7 +30,6 @@ from ..core.messages import Tool, ToolCall
 from ..prompt.budget import find_last_turn
 from ..prompt.tool_ranking import (
     find_domain_tools,
-    find_likely_tools,
     find_sure_tools,
     index_tools,
     rank_tools,
@@ -40,7 +39,7 @@ from ..prompt.tool_ranking import (
 from .call_choice import can_choose
 from .context import can_force_calls, loses_conversation, request_call
 from .conversation import Conversation
-from .evidence import Source, list_names, walk_leaves
+from .evidence import REFERENCE, Source, list_names, walk_leaves
 from .open_requests import OpenRequests, list_table_tools
 from .reply_rules import ReplyRules
 from .tool_traits import asks_for_change_by, may_be_meant, may_write, names_verb, shares_term, takes_query
@@ -48,6 +47,8 @@ from .value_rules import ValueRules
 
 _MAKING = ("create", "make", "write")
 """How the name of a tool begins for what a model may as well write into its reply."""
+_MAX_JUDGED = 2
+"""Of how many tools a model is asked whether it prefers a call of one, behind one of its own that it does not."""
 _MAX_LIKELY = 3
 """How many likely tools a model may be made to call that names none."""
 
@@ -63,7 +64,8 @@ class AskedCall:
         by_question: All of its values stand in the question, because the reply does not name the tool.
         names: One of which the call must use; empty for any call.
         is_chosen: The model must prefer the call to a reply in words.
-        is_meant: The words of the request mean the tools: asked for also behind another call that was not preferred.
+        is_meant: The request has words of the tools: the one that the model prefers most is called, if it prefers one.
+        is_joined: The call must look up another thing of the question than those of the turn.
     """
 
     tools: Sequence[Tool] = ()
@@ -72,6 +74,7 @@ class AskedCall:
     names: Sequence[str] = ()
     is_chosen: bool = False
     is_meant: bool = False
+    is_joined: bool = False
 
 
 def list_asked_calls(
@@ -121,10 +124,17 @@ def _list_calls_for_question(
     # before what the words mean: a call with one of these has a value of the question
     if left_over := requests.find_left_over():
         yield from _list_calls_for_rest(chat, left_over)
-    if is_chosen:
-        yield from _list_chosen_calls_behind(chat)
-        return
-    request = requests.find_open_request()
+    yield from _list_chosen_calls_behind(chat) if is_chosen else _list_calls_by_words(chat, meant)
+
+
+def _list_calls_by_words(chat: Conversation, meant: AskedCall | None) -> Iterator[AskedCall]:
+    """Return the calls for what of the question is open, of the tools that its words mean, if the model cannot choose.
+
+    Args:
+        chat: The conversation.
+        meant: The call that was asked for before.
+    """
+    request = OpenRequests(chat).find_open_request()
     sure = _find_sure_reading_tools(chat, request)
     if sure and not (meant and meant.tools == sure):
         yield AskedCall(sure, by_question=True)
@@ -159,7 +169,7 @@ def _list_chosen_calls(
     places = list_places(question)
     if takers := [taker for place in places for taker in find_takers(place, tools)]:
         yield AskedCall(takers, by_question=True, names=places, is_chosen=True)
-    if likely := _find_likely_reading_tools(chat, question):
+    if likely := _rank_reading_tools(chat, question):
         yield AskedCall(likely, is_chosen=True, is_meant=True)
     # "What does the memory say of Ben?" is not of the machine's
     if domain := _find_domain_reading_tools(chat, question):
@@ -172,15 +182,21 @@ def _list_chosen_calls_behind(chat: Conversation) -> Iterator[AskedCall]:
     if others := requests.find_other_tools():
         yield AskedCall(others, by_question=True, is_chosen=True)
     yield from _list_chosen_parts(chat, requests.list_parts())
+    if joined := requests.find_joined_tools():
+        yield AskedCall(joined, by_question=True, is_joined=True)
 
 
 def _list_chosen_parts(chat: Conversation, parts: Sequence[str]) -> Iterator[AskedCall]:
     """Return the calls for the parts of a question, each asked alone; of what takes the file or address it names."""
+    question, called = find_question(chat), _list_called(chat)
     for part in parts:
         tools = _list_choosable_tools(chat, part)
+        if called and REFERENCE.search(part):  # alone, nobody knows which day "that day" is
+            others = [tool for tool in tools if (tool.server, tool.name) not in called]
+            yield AskedCall(others, question, by_question=True, is_chosen=True)
         takers = [taker for place in list_places(part) for taker in find_takers(place, tools)]
         yield AskedCall(takers or tools, part, by_question=True, is_chosen=True)
-        if likely := _find_likely_reading_tools(chat, part):
+        if likely := _rank_reading_tools(chat, part):
             yield AskedCall(likely, part, by_question=True, is_chosen=True, is_meant=True)
 
 
@@ -308,10 +324,10 @@ def _find_sure_reading_tools(chat: Conversation, request: str) -> list[Tool]:
     return [tool for tool in sure if tool.server and not may_write(tool)]
 
 
-def _find_likely_reading_tools(chat: Conversation, request: str) -> list[Tool]:
-    """Return the tools that a request has telling words of, and that only read."""
-    likely = find_likely_tools(index_tools(chat.toolbox.tools), request, chat.tool_usage.counts)
-    return [tool for tool in likely if tool.server and not may_write(tool)][:_MAX_LIKELY]
+def _rank_reading_tools(chat: Conversation, request: str) -> list[Tool]:
+    """Return the tools that share most with a request, and that only read."""
+    ranked = rank_tools(index_tools(chat.toolbox.tools), request, chat.tool_usage.counts)
+    return [tool for tool in ranked if tool.server and not may_write(tool)][:_MAX_JUDGED]
 
 
 def _find_domain_reading_tools(chat: Conversation, request: str) -> list[Tool]:

@@ -21,6 +21,7 @@ from .open_requests import OpenRequests
 from .reply_requests import ReplyRequests
 from .running_calls import PreparedCall
 from .tool_calls import ReplyCalls
+from .value_rules import ValueRules
 
 _CLEAR_PREFERENCE = 0.25
 """Logits by which a model must prefer words to a call that it makes by itself: 26 right ones had -0.21 and more, and
@@ -75,7 +76,7 @@ class ChosenCalls:
         """
         message = asked.request or find_question(self._chat)
         if asked.is_meant:
-            asked = replace(asked, tools=self._list_unjudged(asked.tools, message))
+            asked = replace(asked, tools=await self._find_preferred(asked.tools, message, emit))
         if asked.is_meant and not asked.tools:
             return None, None
         if asked.is_chosen and message in self._settled and not asked.is_meant:
@@ -83,6 +84,8 @@ class ChosenCalls:
         if asked.is_chosen and has_called(self._chat):
             self._settled.add(message)  # each part is asked alone once
         call = await self._requests.ask_for_call(asked, emit)
+        if call and asked.is_joined and not self._names_another(call):
+            return None, None  # it is none of what the question joins
         if not call or (asked.is_chosen and not await self._prefers(call, asked, message, emit)):
             return call, None
         accepted = await calls.offer([call], False, asked.by_question, asked.names)
@@ -92,10 +95,18 @@ class ChosenCalls:
         again = await self._requests.ask_for_call(AskedCall(tools), emit)
         return call, await calls.offer([again], must_ask=False, by_question=True) if again else None
 
-    def _list_unjudged(self, tools: Sequence[Tool], message: str) -> list[Tool]:
-        """Return those of the tools of which the model was not asked yet whether it would call them for a message."""
-        shown = self._chat.toolbox.tools
-        return [tool for tool in tools if (shown_name(tool, shown), message) not in self._preferences]
+    def _names_another(self, call: ToolCall) -> bool:
+        """Return whether a call looks up one more thing of those that the question joins, by the tool of the turn."""
+        tools = find_tools(call.name, OpenRequests(self._chat).find_joined_tools())
+        return bool(tools) and ValueRules(self._chat).names_another(tools[0], call.arguments)
+
+    async def _find_preferred(self, tools: Sequence[Tool], message: str, emit: Emit) -> list[Tool]:
+        """Return the tool that the model would call most for a message, of those that it was not asked about yet."""
+        named = {shown_name(tool, self._chat.toolbox.tools): tool for tool in tools}
+        new = {name: tool for name, tool in named.items() if (name, message) not in self._preferences}
+        preferences = {name: await self._measure_preference(name, message, emit) for name in new}
+        best = max(preferences, key=lambda name: preferences[name], default="")
+        return [new[best]] if best and preferences[best] > 0 else []
 
     async def _prefers(self, call: ToolCall, asked: AskedCall, message: str, emit: Emit) -> bool:
         """Return whether the model prefers a call to words for a message, or any call, if this one has its file.
@@ -106,6 +117,8 @@ class ChosenCalls:
         if asked.names and any(said == message and value > 0 for (_, said), value in self._preferences.items()):
             return True
         is_rest = bool(asked.request) and has_called(self._chat)
+        if is_rest and self._names_another(call):
+            return True
         numbers = [name for name in list_names(message) if name[0].isdigit()]
         is_supported = is_rest or uses_name(call.arguments, numbers)
         preference = await self._measure_preference(call.name, message, emit)

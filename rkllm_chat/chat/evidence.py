@@ -18,7 +18,7 @@ from ..calls.written_values import drop_near_year, list_days
 from ..core.messages import UNSENT_KINDS, Message, ToolResult
 from ..prompt.budget import find_last_turn
 from ..prompt.compose import is_correction
-from ..prompt.tool_ranking import CJK, CJK_RUN, STOP_WORDS, extract_terms
+from ..prompt.tool_ranking import CJK, CJK_RUN, STOP_WORDS, extract_terms, split_clauses
 
 __all__ = [
     "KATAKANA",
@@ -29,6 +29,7 @@ __all__ = [
     "WORD",
     "Evidence",
     "Source",
+    "count_things",
     "found_nothing",
     "get_stop_words",
     "is_composed",
@@ -58,6 +59,12 @@ REFERENCE = re.compile(
     re.IGNORECASE,
 )
 """What refers to something that was spoken of before."""
+_JOINED = re.compile(
+    r"\w\s+(?:or|vs\.?|versus)\s+\w|\w\s*[,&](?=\s+\w)|(?<!っ)(?<=[ぁ-ヿ一-鿿])(?:と(?![言いうか思きもはのりこっ])|や(?!っ))"
+    r"|(?<=[一-鿿A-Za-z\d])[和与跟及]",
+    re.IGNORECASE,
+)
+"""What joins two things inside of a request."""
 _CLOCK = re.compile(r"\d{1,2}(?::\d\d){1,2}")
 _LATIN = r"A-Za-z\u00c0-\u024f\d'-"
 _NAMED = re.compile(
@@ -361,6 +368,16 @@ def list_names(question: str) -> list[str]:
         return []
     names = (next(filter(None, match.groups()), match[0]) for match in _NAMED.finditer(question))
     return [name for name in names if not _is_katakana_word(name)]
+
+
+def count_things(question: str) -> int:
+    """Return how many things a question asks for: those that its requests join, or list.
+
+    >>> [*map(count_things, ("How warm is it in Oslo and Rome?", "老人票和学生票各多少钱？", "Who is in?"))]
+    [2, 2, 1]
+    """
+    clauses = split_clauses(question)
+    return len(clauses) + sum(len(_JOINED.findall(clause)) for clause in clauses)
 
 
 def sounds_like(name: str, latin: str) -> bool:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Sequence
 
 from ..calls.described_calls import asks, asks_for_change, list_follow_ups, list_places
-from ..calls.schema.resolve import required_of
+from ..calls.schema.resolve import properties_of, required_of
 from ..core.messages import Tool
 from ..prompt.tool_ranking import (
     CJK_RUN,
@@ -19,7 +19,7 @@ from ..prompt.tool_ranking import (
     split_requests,
 )
 from .call_choice import can_choose
-from .evidence import Evidence, Source, found_nothing, is_query, list_names, walk_leaves
+from .evidence import Evidence, Source, count_things, found_nothing, is_query, list_names, walk_leaves
 from .tool_traits import describe_tool, may_write, shares_term, takes_query
 from .turn_rules import TurnRules
 
@@ -130,6 +130,22 @@ class OpenRequests(TurnRules):
         asking = [part for part in parts if asks(part) or asks_for_change(part)] or parts
         asking = [part for part in asking if not _THING.fullmatch(part)]
         return [part for part in asking if len(parts) > 1 and not _is_looked_up(part, evidence, self._tools)]
+
+    def find_joined_tools(self) -> list[Tool]:
+        """Return the tool that reads and of which all calls of the turn are, if the question joins several things.
+
+        "How much is a ticket for a pensioner, and for a student?": a model that was answered tells of one. Only models
+        that may choose are asked.
+        """
+        evidence = self._evidence
+        question = evidence.question.original
+        called = {(result.server, result.tool) for result in evidence.ran_or_refused}
+        is_done = all(result.status == "completed" for result in evidence.ran_or_refused)
+        has_more = 0 < len(evidence.results) < count_things(question)
+        if not (is_done and has_more and len(called) == 1 and can_choose(self._chat, question)):
+            return []
+        made = [tool for tool in self._tools if (tool.server, tool.name) in called and tool.server]
+        return [tool for tool in made if not may_write(tool) and properties_of(tool.schema) and not takes_query(tool)]
 
     def find_tools_before(self) -> list[Tool]:
         """Return the tools that only read and that the turn before called, if a first question may go on with them."""

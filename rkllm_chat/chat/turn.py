@@ -279,6 +279,7 @@ class Turn:
         is_corrected = find_corrected_call(self._chat) is not None
         requests = self._open_requests
         is_open = requests.find_helping_tools() or requests.find_left_over() or requests.find_open_request()
+        is_open = is_open or requests.find_joined_tools()
         return is_corrected or bool(is_open or requests.list_parts() or requests.find_other_tools())
 
     async def _refuses(self, reply: ReplyStream, emit: Emit) -> bool:

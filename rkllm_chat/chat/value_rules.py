@@ -61,6 +61,7 @@ from .evidence import (
     WORD,
     Evidence,
     Source,
+    count_things,
     get_stop_words,
     is_composed,
     list_names,
@@ -75,6 +76,7 @@ from .tool_traits import (
     names_tool,
     names_verb,
     shares_term,
+    split_name,
     takes_query,
 )
 from .turn_rules import TurnRules
@@ -99,6 +101,8 @@ REASONS: Mapping[str, str] = {
 }
 """Why the calls of a reply do not run, or its text is no answer; `terminal.discarded_*` says it to the user."""
 
+_MAX_NAME_WORDS = 3
+"""Words that the name of a thing has at most."""
 _MIN_NAME_LENGTH = 4
 """Characters from which on a word of a call tells what it was about."""
 _RESOURCE_TOOLS = frozenset(("list_resources", "read_resource"))
@@ -246,6 +250,21 @@ class ValueRules(TurnRules):
         results = [message.result for message in self._chat.visible_messages if message.result]
         made = [result.arguments for result in results if (result.server, result.tool) == (tool.server, tool.name)]
         return arguments in made and not any(map(evidence.question.has_part, walk_leaves(arguments)))
+
+    def names_another(self, tool: Tool, arguments: Mapping[str, Any]) -> bool:
+        """Return whether a call looks up one more thing of those that the question joins.
+
+        One short value differs from those of the calls of the turn. It is no part of one of them ("brake" of "brake
+        pads"), and no word of what another tool does: "price and stock of a chain".
+        """
+        evidence = self._evidence
+        used = {normalize(str(leaf)) for result in evidence.results for leaf in walk_leaves(result.arguments)}
+        new = [text for leaf in walk_leaves(arguments) if (text := normalize(str(leaf))) not in used]
+        if len(new) != 1 or len(WORD.findall(new[0])) > _MAX_NAME_WORDS:
+            return False
+        others = " ".join(split_name(other.name) for other in self._tools if other != tool)
+        is_part = any(new[0] in text or text in new[0] for text in used if not text.isdigit())
+        return not is_part and {*extract_terms(others)}.isdisjoint(extract_terms(new[0]))
 
     def is_known(self, value: str) -> bool:
         """Return whether a value stands in the question, the conversation or a result."""
@@ -519,9 +538,16 @@ def _names_no_value(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence
 
 
 def _takes_translations(tool: Tool, of_tool: Sequence[ToolResult], evidence: Evidence) -> bool:
-    """Return whether the tool takes names in another script than the question has: one that it took stands nowhere."""
-    return bool(CJK_RUN.search(evidence.question.text)) and any(
-        list_unsupported(tool, result.arguments, evidence.question) for result in of_tool
+    """Return whether the tool takes names in another script than the question has: one that it took stands nowhere.
+
+    Once there are as many results as the question asks for things, no other name is a translation of one.
+    """
+    completed = [result for result in evidence.results if result.status == "completed"]
+    is_open = len(completed) < count_things(evidence.question.original)
+    return (
+        is_open
+        and bool(CJK_RUN.search(evidence.question.text))
+        and any(list_unsupported(tool, result.arguments, evidence.question) for result in of_tool)
     )
 
 

@@ -168,13 +168,6 @@ def rank_tools(index: ToolIndex, question: str, call_counts: Mapping[str, int]) 
     return [index.tools[i] for rank, i in enumerate(order) if rank < _MIN_SELECTED or scores[i] >= minimum]
 
 
-def find_likely_tools(index: ToolIndex, question: str, call_counts: Mapping[str, int]) -> list[Tool]:
-    """Return the tools, best first, that a question has telling words of."""
-    scores = index.score_tools(index.weigh_terms(question), call_counts)
-    minimum = max(_MIN_SURE_SCORE, _MIN_RELATIVE_SCORE * max(scores, default=0.0))
-    return [index.tools[position] for position in index.sort_positions(scores) if scores[position] >= minimum]
-
-
 def find_sure_tools(index: ToolIndex, question: str, call_counts: Mapping[str, int]) -> list[Tool]:
     """Return the tools that are far more relevant than every other one to a question, or to one of those it joins."""
     texts = dict.fromkeys([question, *split_requests(question)])

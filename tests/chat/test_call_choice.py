@@ -142,7 +142,7 @@ def test_each_open_part_of_a_question_is_asked_alone() -> None:
 def test_a_part_is_asked_alone_where_all_of_the_question_is_for_words() -> None:
     question, last = "Tell me of Vilnius, and what is on 2026-12-10?", "what is on 2026-12-10?"
     events = call_text("list_events", date="2026-12-10")
-    replies = ["It is old.", CLOCK, call_text("get_load"), events, "It is old. Dentist, 15:30.", "-", "-"]
+    replies = ["It is old.", CLOCK, call_text("get_load"), events, "It is old. Dentist, 15:30.", "-", "-", "-"]
     chat, toolbox, backend = open_choosing_town(replies, {last: "list_events"}, TALKED)
     backend.unsure = {question}
     take_turn(chat, question)
@@ -279,6 +279,39 @@ def test_a_name_may_be_translated_for_a_call_that_is_preferred() -> None:
     assert {message for message, _ in backend.asked} == {question}  # 还有 joins nothing here
 
 
+@pytest.mark.parametrize(
+    ("question", "first", "further", "made"),
+    [
+        ("How much do an adult and a kid pay?", "adult", ["child"], ["adult", "child"]),
+        ("老人票和成人票各多少钱？", "senior", ["adult", "child"], ["senior", "adult"]),  # as many as it asks for
+        ("How much does an adult pay, and a dog?", "adult", ["horse"], ["adult"]),  # nobody speaks of a horse
+        ("What are price and kind of an adult entry?", "adult entry", ["adult"], ["adult entry"]),
+        ("What are price and reading of an adult?", "adult", ["reading"], ["adult"]),  # another tool tells that
+        ("How much does an adult pay?", "adult", ["child"], ["adult"]),
+    ],
+)
+def test_each_thing_that_a_question_joins_is_looked_up_by_one_tool(
+    question: str, first: str, further: Sequence[str], made: Sequence[str]
+) -> None:
+    calls = [call_text("entry_price", kind=kind) for kind in (first, *further)]
+    replies = [calls[0], *(reply for call in calls[1:] for reply in ("It is 9.80.", call)), *["-"] * 8]
+    chat, _, _ = open_choosing_town(replies, {question: "entry_price"}, TALKED)
+    chat.toolbox = toolbox = Farm({})
+    take_turn(chat, question)
+    assert [arguments["kind"] for _, arguments in toolbox.called] == made
+
+
+def test_a_part_that_refers_to_another_is_asked_with_it() -> None:
+    first, last = "Who is at the desk on 2026-12-03,", "what is on that day?"
+    question = f"{first} and {last}"
+    replies = [call_text("search_nodes", query="2026-12-03"), "Lio.", call_text("list_events", date="2026-12-03")]
+    chat, toolbox, backend = open_choosing_town([*replies, *["-"] * 6], {question: "search_nodes"}, TALKED)
+    backend.unsure = {question}
+    take_turn(chat, question)
+    assert backend.prompts[2][-1].text == question
+    assert toolbox.called[1:] == [("list_events", {"date": "2026-12-03"})]
+
+
 def test_two_things_that_are_compared_are_no_two_questions() -> None:
     question = "What's the difference between a clock and a sun dial?"
     replies = ["The sun.", call_text("get_load"), *[call_text("get_clock", place="sun dial")] * 3, "-", "-"]
@@ -368,7 +401,7 @@ def test_each_tool_is_preferred_by_itself() -> None:
     chat, toolbox, backend = open_choosing_town(replies, {question: "get_clock"}, TALKED)
     take_turn(chat, question)
     assert toolbox.called == []  # the values of the one stand nowhere, and nothing speaks for the other
-    assert {name for _, name in backend.asked} == {"get_clock", "list_folder"}
+    assert {name for _, name in backend.asked} == {"get_clock", "list_folder", "get_bill"}
 
 
 @pytest.mark.parametrize("question", ["Do you remember my town?", "你还记得我的城市吗？"])
@@ -384,4 +417,6 @@ def test_what_the_words_mean_is_asked_where_another_call_was_not_preferred(histo
     chat, toolbox, backend = open_choosing_town(replies, {question: "get_clock"}, history)
     take_turn(chat, question)
     assert toolbox.called == [("get_clock", {"place": "Vilnius"})]
-    assert {name for _, name in backend.asked} == {"search_nodes", "get_clock"}
+    # in a first turn nothing is asked alone: of the two tools that share most with it the preferred one is called
+    judged = {"search_nodes", "get_clock"} if history else {"search_nodes", "get_clock", "list_events"}
+    assert {name for _, name in backend.asked} == judged

@@ -32,6 +32,7 @@ RESULTS: Mapping[str, str] = {
     "list_tables": "[{'name': 'orders'}]",
     "describe_table": "[{'name': 'item'}, {'name': 'amount'}]",
     "get_load": "The load is 0.41.",
+    "entry_price": "It is 9.80.",
 }
 ROBO, SCHEMA = call_text("search_nodes", query="what Robo is like"), call_text("describe_table", table_name="orders")
 GUESS = call_text("read_query", query="SELECT price FROM orders WHERE product = 'shelf'")
@@ -361,6 +362,9 @@ def test_optional_arguments_that_the_question_says_are_kept() -> None:
     [
         ("And in Lima?", {"place": "Lima"}, True),
         ("and the library?", {"place": "library"}, True),
+        ("and for Lima", {"place": "Lima"}, True),
+        ("what about lima", {"place": "lima"}, True),
+        ("and for now thank you very much", {"place": "Lima"}, False),
         ("and the library?", {"place": "pool"}, False),
         ("And in Lima?", {"place": "Oslo"}, False),
         ("じゃあマドリードは？", {"place": "Europe/Madrid"}, True),

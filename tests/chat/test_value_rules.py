@@ -914,6 +914,28 @@ def test_a_half_that_could_not_be_looked_up_is_said_to_be_none() -> None:
     assert read(take_turn(chat, 'Read the note "wifi"; who is "Tom"?')).text == "98.6, Tom."
 
 
+def test_the_day_of_two_results_tells_neither_of_them() -> None:
+    times = {"wifi": "2026-11-30T05:12:45+03:00, Monday", "todo": "2026-11-30T18:23:58-08:00, Tuesday"}
+
+    async def read_note(title: str) -> str:
+        return times[title]
+
+    answer = "The note todo is of 2026-11-30T18:23:58."
+    chat, toolbox = open_office([*(call_text("read_note", title=title) for title in times), *[answer] * 4])
+    toolbox.functions = {**toolbox.functions, "read_note": read_note}
+    text = read(take_turn(chat, "Of when are the notes wifi and todo?")).text
+    assert text == f'{answer}\n\n[Completed box__read_note title="wifi": {times["wifi"]}]'
+
+
+def test_no_other_name_is_a_translation_once_all_things_are_looked_up() -> None:
+    names = ("Vilnius", "Lima", "Oslo")
+    for question, count in (("维尔纽斯的联系人是谁？", 1), ("维尔纽斯和利马的联系人是谁？", 2)):
+        calls = [call_text("find_contact", name=name) for name in names]
+        chat, toolbox = open_office([*calls, *["是 98.6。"] * 4], prompt_profile="qwen2.5")
+        take_turn(chat, question)
+        assert [arguments["name"] for _, arguments in toolbox.called] == [*names[:count]]
+
+
 def test_what_the_question_names_and_nobody_looked_up_is_looked_up() -> None:
     question, first = 'What do the notes wifi and "Lima" say?', call_text("read_note", title="wifi")
     second, other = call_text("read_note", title="Lima"), call_text("read_note", title="x")
