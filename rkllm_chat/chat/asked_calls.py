@@ -39,7 +39,7 @@ from ..prompt.tool_ranking import (
 from .call_choice import can_choose
 from .context import can_force_calls, loses_conversation, request_call
 from .conversation import Conversation
-from .evidence import REFERENCE, Source, list_names, walk_leaves
+from .evidence import Source, list_names, walk_leaves
 from .open_requests import OpenRequests, list_table_tools
 from .reply_rules import ReplyRules
 from .tool_traits import asks_for_change_by, may_be_meant, may_write, names_verb, shares_term, takes_query
@@ -188,12 +188,8 @@ def _list_chosen_calls_behind(chat: Conversation) -> Iterator[AskedCall]:
 
 def _list_chosen_parts(chat: Conversation, parts: Sequence[str]) -> Iterator[AskedCall]:
     """Return the calls for the parts of a question, each asked alone; of what takes the file or address it names."""
-    question, called = find_question(chat), _list_called(chat)
     for part in parts:
         tools = _list_choosable_tools(chat, part)
-        if called and REFERENCE.search(part):  # alone, nobody knows which day "that day" is
-            others = [tool for tool in tools if (tool.server, tool.name) not in called]
-            yield AskedCall(others, question, by_question=True, is_chosen=True)
         takers = [taker for place in list_places(part) for taker in find_takers(place, tools)]
         yield AskedCall(takers or tools, part, by_question=True, is_chosen=True)
         if likely := _rank_reading_tools(chat, part):

@@ -16,7 +16,7 @@ from .asked_calls import AskedCall, find_question, has_called
 from .call_choice import can_choose, compare_letters, list_choice_prompts
 from .conversation import Conversation
 from .event_stream import Emit
-from .evidence import list_names
+from .evidence import REFERENCE, list_names
 from .open_requests import OpenRequests
 from .reply_requests import ReplyRequests
 from .running_calls import PreparedCall
@@ -71,8 +71,8 @@ class ChosenCalls:
     ) -> tuple[ToolCall | None, PreparedCall | None]:
         """Return the call that the model writes when it is asked for one, and what runs of it, if it is accepted.
 
-        A part of a question may say alone what is asked, but not of what ("and are there any in stock?"): the tool is
-        called in the conversation, then.
+        A part of a question may say alone what is asked, but not of what ("and are there any in stock?", "that day"):
+        the tool is called in the conversation, then.
         """
         message = asked.request or find_question(self._chat)
         if asked.is_meant:
@@ -88,12 +88,16 @@ class ChosenCalls:
             return None, None  # it is none of what the question joins
         if not call or (asked.is_chosen and not await self._prefers(call, asked, message, emit)):
             return call, None
-        accepted = await calls.offer([call], False, asked.by_question, asked.names)
         tools = find_tools(call.name, self._chat.toolbox.tools) if asked.is_chosen and asked.request else []
+        refers = bool(tools) and has_called(self._chat) and REFERENCE.search(asked.request) is not None
+        accepted = None if refers else await calls.offer([call], False, asked.by_question, asked.names)
         if accepted or calls.was_declined or not tools:
             return call, accepted
         again = await self._requests.ask_for_call(AskedCall(tools), emit)
-        return call, await calls.offer([again], must_ask=False, by_question=True) if again else None
+        accepted = await calls.offer([again], must_ask=False, by_question=True) if again else None
+        if refers and not (accepted or calls.was_declined):
+            accepted = await calls.offer([call], False, asked.by_question, asked.names)
+        return call, accepted
 
     def _names_another(self, call: ToolCall) -> bool:
         """Return whether a call looks up one more thing of those that the question joins, by the tool of the turn."""
@@ -111,8 +115,8 @@ class ChosenCalls:
     async def _prefers(self, call: ToolCall, asked: AskedCall, message: str, emit: Emit) -> bool:
         """Return whether the model prefers a call to words for a message, or any call, if this one has its file.
 
-        It need not, quite, where something else speaks for the call: a number of the message in it, or another part of
-        the message that was looked up.
+        It need not, quite, where something else speaks for the call: a number of the message in it, another part of
+        the message that was looked up, or the call of the turn before with which it goes on ("and in yen").
         """
         if asked.names and any(said == message and value > 0 for (_, said), value in self._preferences.items()):
             return True
@@ -120,11 +124,17 @@ class ChosenCalls:
         if is_rest and self._names_another(call):
             return True
         numbers = [name for name in list_names(message) if name[0].isdigit()]
-        is_supported = is_rest or uses_name(call.arguments, numbers)
+        is_supported = is_rest or uses_name(call.arguments, numbers) or self._goes_on(call)
         preference = await self._measure_preference(call.name, message, emit)
         if preference < -_CLEAR_PREFERENCE:
             self._settled.add(message)
         return preference > (-_CLEAR_PREFERENCE if is_supported else 0)
+
+    def _goes_on(self, call: ToolCall) -> bool:
+        """Return whether a call is that of the turn before but for one value, and the question goes on with it."""
+        requests = OpenRequests(self._chat)
+        tools = find_tools(call.name, requests.find_tools_before()) if requests.is_follow_up() else []
+        return any(len(requests.list_changed(tool, call.arguments)) == 1 for tool in tools)
 
     async def _measure_preference(self, name: str, message: str, emit: Emit) -> float:
         """Return how much rather the model would call a tool than reply to a message in words, in logits."""

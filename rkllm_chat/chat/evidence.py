@@ -283,6 +283,15 @@ class Evidence:
         """Server and name of each tool that the turn before called."""
         return {(result.server, result.tool) for result in self.results_before}
 
+    def list_changed(self, server: str, tool: str, arguments: Mapping[str, Any]) -> list[str]:
+        """Return the arguments in which a call differs from that of the tool in the turn before that is most like it.
+
+        None, if there is none.
+        """
+        made = [result.arguments for result in self.results_before if (result.server, result.tool) == (server, tool)]
+        changed = ([name for name in {*old, *arguments} if old.get(name) != arguments.get(name)] for old in made)
+        return min(changed, key=len, default=[])
+
     @property
     def referred(self) -> str:
         """What the question refers to by "it" or "their": the calls of the turn before and their results."""

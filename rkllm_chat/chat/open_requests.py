@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 from ..calls.described_calls import asks, asks_for_change, list_follow_ups, list_places
 from ..calls.schema.resolve import properties_of, required_of
@@ -156,6 +157,10 @@ class OpenRequests(TurnRules):
             return []
         before = [tool for tool in self._tools if (tool.server, tool.name) in evidence.called_before]
         return [tool for tool in before if tool.server and not may_write(tool)]
+
+    def list_changed(self, tool: Tool, arguments: Mapping[str, Any]) -> list[str]:
+        """Return the arguments in which a call differs from that of the turn before; see `Evidence.list_changed`."""
+        return self._evidence.list_changed(tool.server, tool.name, arguments)
 
     def find_helping_tools(self) -> list[Tool]:
         """Return the tools of its server that help where the last look-up found nothing, where that was measured.

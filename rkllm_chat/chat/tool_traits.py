@@ -41,11 +41,11 @@ _FIRST_WORD = re.compile(r"\W*(?:this tool\s+|tool to\s+|use this(?: tool)? to\s
 """The first word of a description that says something."""
 _ORDER = re.compile(
     r"\W*[a-z]+\s+(?:an?|the|one|some|new|multiple|all)\s"
-    r"|\W*[a-z]+s\s+(?!(?:about|and|at|by|for|from|in|of|on|or|per|to|with)\b)",
+    r"|\W*[a-z]+s\s+(?!(?:about|and|at|by|for|from|in|of|on|or|per|to|with|[a-z]+ed)\b)",
     re.IGNORECASE,
 )
 """How a description begins that tells what to do, or is done, and not what there is: "Fork a repository", "Does what it
-says", and not "Rules of the house"."""
+says", and not "Rules of the house", "Kilos harvested in a month"."""
 
 
 def may_write(tool: Tool) -> bool:

@@ -167,7 +167,10 @@ class ValueRules(TurnRules):
         others = [other for other in tools if other.server and may_write(other) == may_write(tool)]
         leaves = [(name, str(leaf)) for name, value in arguments.items() for leaf in walk_leaves(value)]
         if (tool.server, tool.name) in evidence.called_before and (other := list_follow_ups(question)):
-            return [] if uses_name(arguments, other) else [tool]  # "and the library?" is not about the pool
+            # "and the library?" is not about the pool, but "and in yen" is of JPY
+            changed = [arguments.get(name) for name in evidence.list_changed(tool.server, tool.name, arguments)]
+            is_code = len(changed) == 1 and str(changed[0]).isupper()
+            return [] if is_code or uses_name(arguments, other) else [tool]
         is_named = bool(tool.server) and shares_term(tool.name, evidence.question)
         is_about_question = is_named or any(evidence.question.has_part(leaf) for _, leaf in leaves)
         takers = [

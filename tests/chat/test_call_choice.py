@@ -301,15 +301,26 @@ def test_each_thing_that_a_question_joins_is_looked_up_by_one_tool(
     assert [arguments["kind"] for _, arguments in toolbox.called] == made
 
 
-def test_a_part_that_refers_to_another_is_asked_with_it() -> None:
+def test_a_part_that_refers_to_another_is_called_in_the_conversation() -> None:
     first, last = "Who is at the desk on 2026-12-03,", "what is on that day?"
-    question = f"{first} and {last}"
-    replies = [call_text("search_nodes", query="2026-12-03"), "Lio.", call_text("list_events", date="2026-12-03")]
-    chat, toolbox, backend = open_choosing_town([*replies, *["-"] * 6], {question: "search_nodes"}, TALKED)
-    backend.unsure = {question}
-    take_turn(chat, question)
-    assert backend.prompts[2][-1].text == question
+    events = [call_text("list_events", date=date) for date in ("today", "2026-12-03")]
+    replies = [call_text("search_nodes", query="2026-12-03"), "Lio.", *events, *["-"] * 6]
+    preferred = {f"{first} and {last}": "search_nodes", last: "list_events"}
+    chat, toolbox, _ = open_choosing_town(replies, preferred, TALKED)
+    take_turn(chat, f"{first} and {last}")
     assert toolbox.called[1:] == [("list_events", {"date": "2026-12-03"})]
+
+
+@pytest.mark.parametrize(("value", "to", "is_made"), [(250, "JPY", True), (100, "JPY", False), (250, "SEK", False)])
+def test_a_call_goes_on_with_the_one_before_that_differs_in_one_value(value: int, to: str, is_made: bool) -> None:
+    question, call = "How much is 250 EUR in SEK?", convert(value, "EUR", to)
+    replies = [convert(250, "EUR", "SEK"), "It is 9.80.", "About 40,000.", *[call] * 3, "It is 9.80.", *["-"] * 4]
+    chat, _, backend = open_choosing_town(replies, {question: "convert"})
+    chat.toolbox = toolbox = Farm({})
+    backend.unsure = {"and in yen"}
+    take_turn(chat, question)
+    take_turn(chat, "and in yen")
+    assert (len(toolbox.called) > 1) is is_made
 
 
 def test_two_things_that_are_compared_are_no_two_questions() -> None:

@@ -33,6 +33,7 @@ RESULTS: Mapping[str, str] = {
     "describe_table": "[{'name': 'item'}, {'name': 'amount'}]",
     "get_load": "The load is 0.41.",
     "entry_price": "It is 9.80.",
+    "convert": "It is 9.80.",
 }
 ROBO, SCHEMA = call_text("search_nodes", query="what Robo is like"), call_text("describe_table", table_name="orders")
 GUESS = call_text("read_query", query="SELECT price FROM orders WHERE product = 'shelf'")
