@@ -183,7 +183,9 @@ def _list_chosen_calls_behind(chat: Conversation) -> Iterator[AskedCall]:
         yield AskedCall(others, by_question=True, is_chosen=True)
     yield from _list_chosen_parts(chat, requests.list_parts())
     if joined := requests.find_joined_tools():
-        yield AskedCall(joined, by_question=True, is_joined=True)
+        # in the conversation, a model may repeat the first call
+        for request in (*requests.list_named_parts(), ""):
+            yield AskedCall(joined, request, by_question=True, is_joined=True)
 
 
 def _list_chosen_parts(chat: Conversation, parts: Sequence[str]) -> Iterator[AskedCall]:

@@ -20,7 +20,7 @@ from ..prompt.tool_ranking import (
     split_requests,
 )
 from .call_choice import can_choose
-from .evidence import Evidence, Source, count_things, found_nothing, is_query, list_names, walk_leaves
+from .evidence import WORD, Evidence, Source, count_things, found_nothing, is_query, list_names, walk_leaves
 from .tool_traits import describe_tool, may_write, shares_term, takes_query
 from .turn_rules import TurnRules
 
@@ -32,6 +32,8 @@ _JOINING_ENDINGS = ("と", "や", "和", "及")
 """How the first of two things ends that a Japanese or Chinese question joins."""
 _FOLLOW_UP = re.compile(r"^(?:じゃあ?|では|それでは|それなら|那么?)|(?:呢|は)[?？]?$")
 """How a short question in Japanese or Chinese goes on with the one before."""
+_MAX_NAMING_WORDS = 4
+"""Words that a part of a question has at most that only names a thing."""
 _THING = re.compile(r"(?:an?|the)(?: [\w'-]+){1,3}\s*\?", re.IGNORECASE)
 """What alone asks for nothing: the end of "What is the difference between a boat and a ship?"."""
 _OVERVIEW = re.compile(r"\b(?:all|entire|every|whole)\b", re.IGNORECASE)
@@ -129,8 +131,17 @@ class OpenRequests(TurnRules):
             return []
         parts = split_clauses(question)
         asking = [part for part in parts if asks(part) or asks_for_change(part)] or parts
-        asking = [part for part in asking if not _THING.fullmatch(part)]
-        return [part for part in asking if len(parts) > 1 and not _is_looked_up(part, evidence, self._tools)]
+        return [part for part in self._list_open(parts) if part in asking and not _THING.fullmatch(part)]
+
+    def list_named_parts(self) -> list[str]:
+        """Return the open parts of an English question that only name what the rest asks for: "and a kid?"."""
+        parts = self._list_open(split_clauses(self._evidence.question.original))
+        return [part for part in parts if part.isascii() and len(WORD.findall(part)) <= _MAX_NAMING_WORDS]
+
+    def _list_open(self, parts: Sequence[str]) -> list[str]:
+        """Return the parts that nobody has looked up, of a question that has several."""
+        evidence = self._evidence
+        return [part for part in parts if len(parts) > 1 and not _is_looked_up(part, evidence, self._tools)]
 
     def find_joined_tools(self) -> list[Tool]:
         """Return the tool that reads and of which all calls of the turn are, if the question joins several things.

@@ -11,6 +11,7 @@ from collections.abc import Sequence, Set
 
 from ..calls.described_calls import (
     admits_failure,
+    asks,
     asks_for_change,
     asks_what_was_said,
     claims_change,
@@ -23,6 +24,7 @@ from ..calls.described_calls import (
 from ..core.events import ReplyDiscarded
 from ..core.i18n import detect_text_language
 from ..core.messages import ToolResult
+from ..prompt.budget import find_last_turn
 from ..prompt.tool_ranking import CJK_RUN, extract_terms
 from .evidence import (
     FIRST_PERSON,
@@ -48,6 +50,8 @@ _MIN_RESULT_WORDS = 2
 """Words from which on a result tells something of its own, so that an answer must have one of them."""
 _MIN_FOREIGN_LETTERS = 8
 """Chinese and Japanese characters from which on an answer is a sentence in one of these languages."""
+_MIN_REPEATED = 12
+"""Characters from which on an answer that an earlier turn has repeats it: "Yes." may be one to many questions."""
 _KANJI_NAME = re.compile(r"[\u4e00-\u9fff]{2,}")
 _LIST_NUMBER = re.compile(r"^\s*\d+[.)、]", re.MULTILINE)
 _DATE = re.compile(r"\d{4}-\d\d-\d\d\S*")
@@ -99,6 +103,22 @@ class ReplyRules(TurnRules):
             return ReplyDiscarded(reason="echo")
         is_prose = evidence.ran_or_refused and not self._chat.answers_json and "json" not in evidence.question.text
         return ReplyDiscarded(reason="data") if is_prose and is_data(reply) else self.find_unmade(reply)
+
+    def find_repeated(self, reply: str) -> ReplyDiscarded | None:
+        """Return why a first answer to a question is asked for once more: it is one of an earlier turn to the letter.
+
+        Where it comes again from a prompt without the tools, it stands.
+        """
+        evidence = self._evidence
+        question = evidence.question.original
+        if not (self._are_strict and self._tools and asks(question)) or evidence.ran_or_refused:
+            return None
+        visible = self._chat.visible_messages
+        earlier = visible[: find_last_turn(visible)]
+        said = [message.text.strip() for message in earlier if message.role == "assistant"]
+        is_new = question not in [message.text for message in earlier if message.role == "user"]
+        is_repeated = is_new and len(reply.strip()) >= _MIN_REPEATED and reply.strip() in said
+        return ReplyDiscarded(reason="echo") if is_repeated else None
 
     def find_unmade(self, reply: str) -> ReplyDiscarded | None:
         """Return why an answer does not stand: it says that a change was made, and no call has made one."""

@@ -215,7 +215,8 @@ class Turn:
         elif reply.calls:
             discarded = await self._chosen_calls.find_unchosen(calls.list_tools(), emit)
         elif not reply.described:
-            discarded = self._find_unfit(reply, "chat") or self._reply_rules.find_unrelated(reply.shown_text)
+            rules, text = self._reply_rules, reply.shown_text
+            discarded = self._find_unfit(reply, "chat") or rules.find_unrelated(text) or rules.find_repeated(text)
         if discarded:
             await emit(discarded)
         return bool(discarded)

@@ -142,7 +142,7 @@ def test_each_open_part_of_a_question_is_asked_alone() -> None:
 def test_a_part_is_asked_alone_where_all_of_the_question_is_for_words() -> None:
     question, last = "Tell me of Vilnius, and what is on 2026-12-10?", "what is on 2026-12-10?"
     events = call_text("list_events", date="2026-12-10")
-    replies = ["It is old.", CLOCK, call_text("get_load"), events, "It is old. Dentist, 15:30.", "-", "-", "-"]
+    replies = ["It is old.", CLOCK, call_text("get_load"), events, "It is old. Dentist, 15:30.", "-", "-", "-", "-"]
     chat, toolbox, backend = open_choosing_town(replies, {last: "list_events"}, TALKED)
     backend.unsure = {question}
     take_turn(chat, question)
@@ -299,6 +299,20 @@ def test_each_thing_that_a_question_joins_is_looked_up_by_one_tool(
     chat.toolbox = toolbox = Farm({})
     take_turn(chat, question)
     assert [arguments["kind"] for _, arguments in toolbox.called] == made
+
+
+def test_a_part_that_only_names_another_thing_is_asked_alone_of_the_tool() -> None:
+    question, (adult, child) = (
+        "How much does an adult pay and a kid?",
+        (call_text("entry_price", kind=kind) for kind in ("adult", "child")),
+    )
+    replies = [adult, "It is 9.80.", child, "It is 9.80 each.", *["-"] * 4]
+    chat, _, backend = open_choosing_town(replies, {question: "entry_price"}, TALKED)
+    chat.toolbox = toolbox = Farm({})
+    take_turn(chat, question)
+    assert [arguments["kind"] for _, arguments in toolbox.called] == ["adult", "child"]
+    # in the conversation, the model would repeat the first call
+    assert backend.prompts[2][-1].text == "a kid?"
 
 
 def test_a_part_that_refers_to_another_is_called_in_the_conversation() -> None:

@@ -390,6 +390,23 @@ def test_what_the_user_said_before_is_not_looked_up() -> None:
 
 
 @pytest.mark.parametrize(
+    ("said", "replies", "answer"),
+    [
+        ("你还记得我喜欢吃什么吗？", ["你喜欢吃面。"], "你喜欢吃面。"),
+        ("你还记得我喜欢吃什么吗？", [], "你好，小玲！很高兴认识你。"),  # it stands if it comes again
+        ("谢谢你！", ["你喜欢吃面。"], "你好，小玲！很高兴认识你。"),
+    ],
+)
+def test_the_answer_of_an_earlier_turn_answers_no_other_question(
+    said: str, replies: Sequence[str], answer: str
+) -> None:
+    greeting = "你好，小玲！很高兴认识你。"
+    chat, _ = open_town([greeting, greeting, *replies, greeting])
+    take_turn(chat, "你好，我叫小玲，喜欢吃面")
+    assert read(take_turn(chat, said)) == answer
+
+
+@pytest.mark.parametrize(
     ("told", "noted"),
     [
         ("My cat is called Tiger.", "I will keep that in mind in this conversation."),
