@@ -23,18 +23,52 @@ _DAYS: Mapping[str, int] = {
 }
 """How a day is said from today on; those that contain another one come first."""
 _SAID_DAY = re.compile("|".join(rf"\b{said}\b" if said.isascii() else said for said in _DAYS), re.IGNORECASE)
+_WEEKDAYS = (
+    "monday 月曜 周一 星期一 礼拜一",
+    "tuesday 火曜 周二 星期二 礼拜二",
+    "wednesday 水曜 周三 星期三 礼拜三",
+    "thursday 木曜 周四 星期四 礼拜四",
+    "friday 金曜 周五 星期五 礼拜五",
+    "saturday 土曜 周六 星期六 礼拜六",
+    "sunday 日曜 周日 周天 星期日 星期天 礼拜日 礼拜天",
+)
+_SAID_WEEKDAY = re.compile(
+    r"(?<!every )(?<!毎週)(?<![每一])(?:(?P<last>\blast |先週の?|上个?)|(?P<next>\bnext )|(?P<week>来週の?|下个?))?(?:"
+    + "|".join(
+        rf"(?P<day{day}>\b{said.split()[0]}\b|{'|'.join(said.split()[1:])})" for day, said in enumerate(_WEEKDAYS)
+    )
+    + ")",
+    re.IGNORECASE,
+)
+_PAST = re.compile(r"\b(?:did|was|were|had)\b|ました|でした", re.IGNORECASE)
 _MAX_DAYS_AWAY, _LATELY_DAYS = 366, 31
 """How far a day without a year may be, and for how long one that was is meant by who looks something up."""
 _END = re.compile(r"[?!.,;:)'\"]*")
 
 
 def list_days(text: str, today: date) -> list[date]:
-    """Return the days that a text names from today on, such as "tomorrow".
+    """Return the days that a text names from today on, such as "tomorrow", and those of the week.
+
+    A day of the week is the next one, today included, or the last one in a question about what was.
 
     >>> list_days("Book it for the day after tomorrow.", date(2026, 12, 30))
     [datetime.date(2027, 1, 1)]
+    >>> [str(*list_days(text, date(2026, 11, 30))) for text in ("On Friday?", "Who was in on Friday?", "下周五")]
+    ['2026-12-04', '2026-11-27', '2026-12-11']
     """
-    return [today + timedelta(_DAYS[said.casefold()]) for said in _SAID_DAY.findall(text)]
+    days = [today + timedelta(_DAYS[said.casefold()]) for said in _SAID_DAY.findall(text)]
+    return days + [_find_weekday(said, today, _PAST.search(text) is not None) for said in _SAID_WEEKDAY.finditer(text)]
+
+
+def _find_weekday(said: re.Match[str], today: date, is_past: bool) -> date:
+    """Return the day that the name of a day of the week means."""
+    number = next(day for day in range(7) if said[f"day{day}"])
+    ahead = (number - today.weekday()) % 7
+    if said["week"]:
+        return today + timedelta(7 - today.weekday() + number)
+    if said["last"] or (is_past and not said["next"]):
+        return today + timedelta(ahead - 7)
+    return today + timedelta(ahead or (7 if said["next"] else 0))
 
 
 def is_date(value: object) -> bool:

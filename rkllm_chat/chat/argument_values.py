@@ -13,7 +13,17 @@ from typing import Any
 from ..calls.schema.resolve import properties_of, required_of
 from ..core.messages import Tool
 from ..prompt.tool_ranking import CJK_RUN
-from .evidence import KATAKANA, MIN_SUPPORTED, WORD, Source, list_names, normalize, sounds_like, walk_leaves
+from .evidence import (
+    KATAKANA,
+    MIN_SUPPORTED,
+    WORD,
+    Source,
+    is_composed,
+    list_names,
+    normalize,
+    sounds_like,
+    walk_leaves,
+)
 from .tool_traits import may_write, split_name
 
 __all__ = [
@@ -121,11 +131,17 @@ def _is_described_choice(value: object, tool: Tool, name: str) -> bool:
 
 
 def uses_name(arguments: Mapping[str, Any], names: Sequence[str]) -> bool:
-    """Return whether a call uses one of these names."""
+    """Return whether a call uses one of these names: as it is, as it sounds, or the day or number that it is.
+
+    >>> uses_name({"count": 2}, ["two people"]), uses_name({"count": 3}, ["two people"])
+    (True, False)
+    """
     values = [str(value) for value in walk_leaves(arguments)]
+    numbers = [value for value in values if any(map(str.isdigit, value)) and not is_composed(value)]
     spoken = [*filter(KATAKANA.fullmatch, names)]
     is_sounding = any(sounds_like(name, value) for name in spoken for value in values)
-    return is_sounding or any(map(Source("\n".join(values)).has, names))
+    is_number = any(Source(name).has(value) for name in names for value in numbers)
+    return is_sounding or is_number or any(map(Source("\n".join(values)).has, names))
 
 
 def is_generic(value: object) -> bool:

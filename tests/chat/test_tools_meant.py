@@ -21,6 +21,8 @@ from rkllm_chat.mcp_client.content import resource_tools
 from stage import FakeToolbox, call_text, make_chat, take_turn
 
 ALL = Policy(allow=("*",))
+UNTIL_FRIDAY = (4 - date.today().weekday()) % 7
+"""Days until Friday, or 0 on one."""
 RESULTS: Mapping[str, str] = {
     "read_file": "The bakery opens at 07:10.",
     "list_events": "Dentist, 15:30",
@@ -512,6 +514,11 @@ def test_who_changes_something_on_a_day_need_not_say_its_year(days: int) -> None
         ("明後日の予定を見せて", 2),
         ("しあさっての予定を見せて", 3),
         ("昨天有什么活动？", -1),
+        ("What have I got on Friday?", UNTIL_FRIDAY),
+        ("金曜日の予定を見せて", UNTIL_FRIDAY),
+        ("星期五有什么活动？", UNTIL_FRIDAY),
+        ("What events were there on Friday?", UNTIL_FRIDAY - 7),
+        ("上周五有什么活动？", UNTIL_FRIDAY - 7),
     ],
 )
 def test_a_day_that_is_said_from_today_on_is_not_the_one_that_the_model_makes_up(question: str, days: int) -> None:
@@ -523,6 +530,15 @@ def test_a_day_that_is_said_from_today_on_is_not_the_one_that_the_model_makes_up
     chat, toolbox = open_town([call_text("list_events", date="2023-04-05"), *["Dentist, 15:30"] * 6])
     take_turn(chat, "I ask today: which events were there on 5 April 2023?")
     assert toolbox.called[0] == ("list_events", {"date": "2023-04-05"})
+
+
+@pytest.mark.parametrize(("question", "days"), [("and tomorrow?", 1), ("What about Friday?", UNTIL_FRIDAY)])
+def test_a_question_goes_on_with_another_day(question: str, days: int) -> None:
+    events = [call_text("list_events", date=day) for day in ("2027-03-03", "2023-04-05")]
+    chat, toolbox = open_town([events[0], "Dentist, 15:30", events[1], *["Dentist, 15:30"] * 4])
+    take_turn(chat, "What is on 2027-03-03?")
+    take_turn(chat, question)
+    assert toolbox.called[1:] == [("list_events", {"date": str(date.today() + timedelta(days=days))})]
 
 
 def test_what_was_looked_up_before_is_there_for_a_question_that_refers_to_it() -> None:
