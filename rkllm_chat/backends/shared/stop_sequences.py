@@ -16,7 +16,10 @@ from ...core.events import Sentence, Usage
 from ..base import ModelStream, StoppableStream, StreamItem
 
 _WINDOW_LENGTH = 1200
-"""Length in characters of the text that is checked for repetition."""
+"""Length in characters of the text that is checked for the repetition of short units."""
+_MAX_PASSAGE_LENGTH, _MIN_PASSAGE_REPEATS = 1000, 3
+"""How long a passage may be that ends the reply, and how often it comes, to the letter."""
+_TAIL_LENGTH = _MAX_PASSAGE_LENGTH * _MIN_PASSAGE_REPEATS
 _MAX_UNIT_LENGTH = 300
 _MIN_LINE_REPEATS, _MIN_LINES_LENGTH = 12, 96
 """How often, and over how many characters, a line or a short verse is repeated before the reply is ended."""
@@ -74,12 +77,13 @@ class StopDetector:
         return "" if self.ending else rest
 
     def _check_repetition(self, shown: str) -> None:
-        self._tail = (self._tail + shown)[-_WINDOW_LENGTH:]
+        self._tail = (self._tail + shown)[-_TAIL_LENGTH:]
         self._unchecked += len(shown)
         if self._unchecked >= _CHECK_INTERVAL and not self.ending:
             self._unchecked = 0
-            is_full = len(self._tail) == _WINDOW_LENGTH
-            if _repeats_lines(self._tail) or (is_full and _is_repetition(self._tail)):
+            window = self._tail[-_WINDOW_LENGTH:]
+            is_full = len(window) == _WINDOW_LENGTH
+            if _repeats_lines(window) or (is_full and _is_repetition(window)) or _repeats_passage(self._tail):
                 self.ending = Ending.REPETITION
             elif len(self._tail) >= _GARBAGE_LENGTH and _is_garbage(self._tail[-_GARBAGE_LENGTH:]):
                 self.ending = Ending.GARBAGE
@@ -134,6 +138,18 @@ def _is_repetition(text: str) -> bool:
     True
     """
     return any(text[unit:] == text[:-unit] for unit in range(1, _MAX_UNIT_LENGTH + 1))
+
+
+def _repeats_passage(text: str) -> bool:
+    """Return whether the end of the text is one passage, several times: a story that is told again and again.
+
+    >>> _repeats_passage("It was. " * 3), _repeats_passage("".join(map(str, range(200))) * 3)
+    (False, True)
+    """
+    for unit in range(_MAX_UNIT_LENGTH, len(text) // _MIN_PASSAGE_REPEATS + 1):
+        if text[-1] == text[-1 - unit] and text.endswith(text[-unit * _MIN_PASSAGE_REPEATS : -unit]):
+            return True
+    return False
 
 
 def _repeats_lines(text: str) -> bool:
