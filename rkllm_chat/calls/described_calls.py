@@ -121,6 +121,12 @@ _CHANGE_CLAIM = re.compile(
     re.IGNORECASE,
 )
 """An answer that says that a change was made."""
+_AGAIN = re.compile(
+    r"\b(?:again|once more|retry|redo|repeat)\b|もう(?:一度|1度|一回)|再度|やり直|再[试試做来來]|重[试試做新]|再一次",
+    re.IGNORECASE,
+)
+"""What a message has that asks for the same once more."""
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])")
 _ASKS_WHAT_WAS_SAID = re.compile(
     r"\b(?:did|have|had) i (?:\w+ )?(?:say|said|tell|told|mention)|\bi (?:\w+ )?(?:said|told|mentioned)\b"
     r"|\b(?:do|did) you (?:still )?(?:remember|recall)\b"
@@ -328,6 +334,22 @@ def is_question(message: str) -> bool:
 def tells_only(message: str) -> bool:
     """Return whether a message tells of its author and asks for nothing, such as "My name is Ben"."""
     return bool(_TELLS.search(message)) and not (asks(message) or asks_for_change(message))
+
+
+def asks_again(message: str) -> bool:
+    """Return whether a message asks for the same once more: "Please try that again"."""
+    return bool(_AGAIN.search(message))
+
+
+def drop_told(message: str) -> str:
+    """Return the sentences of a message that ask for something, without those in which its author only tells.
+
+    >>> drop_told("My name is Jonas and I live in Hamburg. How are you today?"), drop_told("My name is Jonas.")
+    ('How are you today?', 'My name is Jonas.')
+    """
+    sentences = _SENTENCE_END.split(message)
+    asking = [sentence for sentence in sentences if not tells_only(sentence)]
+    return " ".join(asking).strip() if 0 < len(asking) < len(sentences) else message
 
 
 def asks_what_was_said(question: str) -> bool:

@@ -7,18 +7,22 @@ which of the two it would do, it knows better. It prefers the first of two answe
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ..backends.base import FirstTokenScorer, SizedModel, TokenScore
 from ..backends.shared.model_files import read_parameter_count
 from ..core.messages import Message
+from ..prompt.untrusted_text import neutralize_line
 from .context import build_prompt, can_force_calls, loses_conversation
 from .conversation import Conversation
 
-__all__ = ["SCORED_TOKENS", "can_choose", "compare_letters", "list_choice_prompts"]
+__all__ = ["SCORED_TOKENS", "can_choose", "compare_letters", "describe_call", "list_choice_prompts"]
 
 SCORED_TOKENS = 20
 """How many of the likeliest first tokens are read; "A" and "B" are the first two."""
+_MAX_VALUE_LENGTH = 80
+"""Characters of an argument that a model is asked about."""
 _MAX_LENGTH = 2000
 """Characters of a message up to which it is asked about: it is evaluated once more."""
 
@@ -36,10 +40,20 @@ def can_choose(chat: Conversation, message: str) -> bool:
     return is_asked and is_forced and is_scored and len(message) <= _MAX_LENGTH
 
 
-def list_choice_prompts(chat: Conversation, name: str, message: str) -> list[Sequence[Message]]:
-    """Return the prompts that ask whether a message is answered by a call of a tool: as "A", and as "B"."""
-    keys, values = ("prompt.call_or_words", "prompt.words_or_call"), {"name": name, "message": message}
+def list_choice_prompts(chat: Conversation, call: str, message: str) -> list[Sequence[Message]]:
+    """Return the prompts that ask whether a message is answered by a call: as "A", and as "B"."""
+    keys, values = ("prompt.call_or_words", "prompt.words_or_call"), {"name": call, "message": message}
     return [build_prompt(chat, None, "alone", (), chat.prompt_words(key, **values)) for key in keys]
+
+
+def describe_call(name: str, arguments: Mapping[str, Any]) -> str:
+    """Return how a model is asked about a call: with its values.
+
+    Of 26 first calls of turns that it had to make, asked about the name alone it preferred the right ones less clearly
+    (AUC 0.92, with the values 0.96; Qwen2.5-Coder-1.5B): a clock may be for anything, that of Hamburg is not.
+    """
+    values = ", ".join(f"{key} {value}"[:_MAX_VALUE_LENGTH] for key, value in arguments.items())
+    return f"{name} ({neutralize_line(values)})" if values else name
 
 
 def compare_letters(score: TokenScore | None) -> float:

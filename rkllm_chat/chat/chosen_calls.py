@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ..calls.described_calls import asks_again, drop_told
 from ..calls.tool_names import find_tools, shown_name
 from ..core.events import ReplyDiscarded
 from ..core.messages import Tool, ToolCall
 from .argument_values import uses_name
 from .asked_calls import AskedCall, find_question, has_called
-from .call_choice import can_choose, compare_letters, list_choice_prompts
+from .call_choice import can_choose, compare_letters, describe_call, list_choice_prompts
 from .conversation import Conversation
 from .event_stream import Emit
 from .evidence import REFERENCE, list_names
@@ -38,7 +39,7 @@ class ChosenCalls:
     def __init__(self, chat: Conversation, requests: ReplyRequests) -> None:
         self._chat, self._requests = chat, requests
         self.is_unsure = False
-        self._preferences: dict[tuple[str, str], float] = {}  # by tool and message
+        self._preferences: dict[tuple[str, str], float] = {}  # by call and message
         # messages of which nothing more is asked: they are for words, or were asked alone
         self._settled: set[str] = set()
 
@@ -47,24 +48,27 @@ class ChosenCalls:
         """Whether the first calls of the turn run only if the model does not prefer words."""
         return not has_called(self._chat) and can_choose(self._chat, find_question(self._chat))
 
-    async def find_unchosen(self, tools: list[Tool], emit: Emit) -> ReplyDiscarded | None:
+    async def find_unchosen(self, prepared: list[PreparedCall], emit: Emit) -> ReplyDiscarded | None:
         """Return why the first calls of a turn are discarded: asked, the model would clearly rather reply in words.
 
         "And the library?" alone asks for nothing that the tools of the turn before do.
 
         Args:
-            tools: The tools of the calls.
+            prepared: The calls.
             emit: Emits events.
         """
         requests = OpenRequests(self._chat)
         before = requests.find_tools_before() if requests.is_follow_up() else []
-        if not (tools and self.are_asked_first) or any(tool in before for tool in tools):
+        if not (prepared and self.are_asked_first) or any(run.tool in before for run in prepared):
             return None
-        for tool in tools:
-            name = shown_name(tool, self._chat.toolbox.tools)
-            if await self._measure_preference(name, find_question(self._chat), emit) > -_CLEAR_PREFERENCE:
+        if asks_again(find_question(self._chat)) and all(requests.was_called_before(run.tool) for run in prepared):
+            return None
+        for run in prepared:
+            name = shown_name(run.tool, self._chat.toolbox.tools)
+            call, question = describe_call(name, run.call.arguments), find_question(self._chat)
+            if await self._measure_preference(call, question, emit) > -_CLEAR_PREFERENCE:
                 return None
-        return ReplyDiscarded(reason="unspoken", values=tools[0].name)
+        return ReplyDiscarded(reason="unspoken", values=prepared[0].tool.name)
 
     async def make(
         self, asked: AskedCall, calls: ReplyCalls, emit: Emit
@@ -107,7 +111,8 @@ class ChosenCalls:
     async def _find_preferred(self, tools: Sequence[Tool], message: str, emit: Emit) -> list[Tool]:
         """Return the tool that the model would call most for a message, of those that it was not asked about yet."""
         named = {shown_name(tool, self._chat.toolbox.tools): tool for tool in tools}
-        new = {name: tool for name, tool in named.items() if (name, message) not in self._preferences}
+        judged = {call.split(" (")[0] for call, said in self._preferences if said == message}
+        new = {name: tool for name, tool in named.items() if name not in judged}
         preferences = {name: await self._measure_preference(name, message, emit) for name in new}
         best = max(preferences, key=lambda name: preferences[name], default="")
         return [new[best]] if best and preferences[best] > 0 else []
@@ -125,7 +130,7 @@ class ChosenCalls:
             return True
         numbers = [name for name in list_names(message) if name[0].isdigit()]
         is_supported = is_rest or uses_name(call.arguments, numbers) or self._goes_on(call)
-        preference = await self._measure_preference(call.name, message, emit)
+        preference = await self._measure_preference(describe_call(call.name, call.arguments), message, emit)
         if preference < -_CLEAR_PREFERENCE:
             self._settled.add(message)
         return preference > (-_CLEAR_PREFERENCE if is_supported else 0)
@@ -136,12 +141,13 @@ class ChosenCalls:
         tools = find_tools(call.name, requests.find_tools_before()) if requests.is_follow_up() else []
         return any(len(requests.list_changed(tool, call.arguments)) == 1 for tool in tools)
 
-    async def _measure_preference(self, name: str, message: str, emit: Emit) -> float:
-        """Return how much rather the model would call a tool than reply to a message in words, in logits."""
-        if (name, message) not in self._preferences:
+    async def _measure_preference(self, call: str, message: str, emit: Emit) -> float:
+        """Return how much rather the model would make a call than reply to a message in words, in logits."""
+        if (call, message) not in self._preferences:
             preference = 0.0
-            for prompt, sign in zip(list_choice_prompts(self._chat, name, message), (1, -1), strict=True):
+            # "I live in Hamburg. How are you?" asks for nothing of Hamburg
+            for prompt, sign in zip(list_choice_prompts(self._chat, call, drop_told(message)), (1, -1), strict=True):
                 preference += sign * compare_letters(await self._requests.score_first_token(prompt, emit))
-            self._preferences[name, message] = preference
-        self.is_unsure = abs(self._preferences[name, message]) < _CLEAR_PREFERENCE
-        return self._preferences[name, message]
+            self._preferences[call, message] = preference
+        self.is_unsure = abs(self._preferences[call, message]) < _CLEAR_PREFERENCE
+        return self._preferences[call, message]

@@ -169,6 +169,10 @@ class OpenRequests(TurnRules):
         before = [tool for tool in self._tools if (tool.server, tool.name) in evidence.called_before]
         return [tool for tool in before if tool.server and not may_write(tool)]
 
+    def was_called_before(self, tool: Tool) -> bool:
+        """Return whether the turn before called a tool."""
+        return (tool.server, tool.name) in self._evidence.called_before
+
     def list_changed(self, tool: Tool, arguments: Mapping[str, Any]) -> list[str]:
         """Return the arguments in which a call differs from that of the turn before; see `Evidence.list_changed`."""
         return self._evidence.list_changed(tool.server, tool.name, arguments)

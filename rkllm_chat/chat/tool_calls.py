@@ -216,11 +216,11 @@ class ReplyCalls:
         named = [name for name in unknown if not self._rules.is_known(name)]
         return ReplyDiscarded(", ".join(named), reason="" if named else "nameless")
 
-    def list_tools(self) -> list[Tool]:
-        """Return the tools of the calls that are valid and that the value rules apply to."""
+    def list_valid(self) -> list[PreparedCall]:
+        """Return the calls that are valid and that the value rules apply to."""
         tools = make_call_toolbox(self._chat).tools
         runs = (self._prepare(found, tools, was_truncated=False) for found in self.found)
-        return [run.tool for run in runs if isinstance(run, PreparedCall) and self._rules.apply_to(run.tool)]
+        return [run for run in runs if isinstance(run, PreparedCall) and self._rules.apply_to(run.tool)]
 
     def _is_settled(self, run: PreparedCall) -> bool:
         """Return whether a call was made before and is neither run again nor asked about.

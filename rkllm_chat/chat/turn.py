@@ -213,7 +213,7 @@ class Turn:
         elif not (reply.has_text or reply.calls):
             return self._must_answer(reply)
         elif reply.calls:
-            discarded = await self._chosen_calls.find_unchosen(calls.list_tools(), emit)
+            discarded = await self._chosen_calls.find_unchosen(calls.list_valid(), emit)
         elif not reply.described:
             rules, text = self._reply_rules, reply.shown_text
             discarded = self._find_unfit(reply, "chat") or rules.find_unrelated(text) or rules.find_repeated(text)

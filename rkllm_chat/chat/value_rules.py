@@ -15,6 +15,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
+from pathlib import PurePosixPath
 from typing import Any
 
 from ..calls.described_calls import (
@@ -171,6 +172,8 @@ class ValueRules(TurnRules):
             changed = [arguments.get(name) for name in evidence.list_changed(tool.server, tool.name, arguments)]
             is_code = len(changed) == 1 and str(changed[0]).isupper()
             return [] if is_code or uses_name(arguments, other) else [tool]
+        if tool.server and (owning := self._find_owning_tools(tool, [leaf for _, leaf in leaves], others)):
+            return owning
         is_named = bool(tool.server) and shares_term(tool.name, evidence.question)
         is_about_question = is_named or any(evidence.question.has_part(leaf) for _, leaf in leaves)
         takers = [
@@ -189,6 +192,19 @@ class ValueRules(TurnRules):
         failed = {(result.server, result.tool) for result in evidence.ran_or_refused if result.status != "completed"}
         meant = [taker for taker in takers if may_be_meant(taker, question)]
         return [taker for taker in meant if (taker.server, taker.name) not in failed]
+
+    def _find_owning_tools(self, tool: Tool, values: Sequence[str], others: Sequence[Tool]) -> list[Tool]:
+        """Return the tools for a path of the question that stands in the folder of another server than the tool's."""
+        for place in list_places(self._evidence.question.original):
+            path = PurePosixPath(place)
+            owners = [
+                server
+                for server, folders in self._chat.get_folders().items()
+                if path.is_absolute() and any(map(path.is_relative_to, folders))
+            ]
+            if owners and tool.server not in owners and any(place in value for value in values):
+                return find_takers(place, [other for other in others if other.server in owners])
+        return []
 
     def _find_likelier_tools(self, tool: Tool, others: Sequence[Tool]) -> list[Tool]:
         """Return those of `others` of the server that the question is about, if a tool is of another and not likely."""
@@ -313,7 +329,7 @@ class ValueRules(TurnRules):
             said, known = question.original, self._evidence.known.original
             # what is looked up may have been, what is changed is to come
             arguments = write_as_said(arguments, said, known, list_places(said), date.today(), may_write(tool))
-            arguments = _drop_made_up_days(tool, arguments, self._evidence.known)
+            arguments = _drop_made_up_days(tool, arguments, self._evidence)
         arguments = _fill_folder(tool, arguments, question, self._chat.get_folders().get(tool.server, ()))
         return _drop_unasked(tool, arguments, question) if self._are_strict and not may_write(tool) else arguments
 
@@ -344,9 +360,15 @@ def _fill_folder(
     }
 
 
-def _drop_made_up_days(tool: Tool, arguments: Mapping[str, Any], known: Source) -> Mapping[str, Any]:
-    """Return the arguments without optional dates from nowhere: a model does not know which day it is."""
+def _drop_made_up_days(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence) -> Mapping[str, Any]:
+    """Return the arguments without optional dates from nowhere: a model does not know which day it is.
+
+    One of a result of an earlier turn, to which nothing refers, is from nowhere, too: a log was asked for from the time
+    in Tokyo on.
+    """
     optional = {*arguments} - {*required_of(tool.schema)}
+    told = [evidence.question.original, evidence.said.original, evidence.referred]
+    known = Source("\n".join([*told, *(result.text for result in evidence.results)]))
     made_up = {name for name in optional if is_date(arguments[name]) and not known.has(arguments[name])}
     return {name: value for name, value in arguments.items() if name not in made_up}
 
@@ -570,7 +592,8 @@ def _continues_call(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence
     required = required_of(tool.schema)
     optional = {name: value for name, value in arguments.items() if name not in required}
     names = (value for value in _walk_unused(arguments, evidence) if isinstance(value, str) and not value.isdigit())
-    return any(map(evidence.known.has, names)) or any(True for _ in _walk_unused(optional, evidence))
+    pages = (value for value in _walk_unused(optional, evidence) if not isinstance(value, str) or value.isdigit())
+    return any(map(evidence.known.has, names)) or any(True for _ in pages)
 
 
 def _write_value(value: Any) -> str:

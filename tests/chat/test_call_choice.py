@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any
 
@@ -34,6 +35,7 @@ class ChoosingBackend(ScriptedBackend):
         preferred: Message -> tool that it would call.
         unsure: Messages of which it hardly knows.
         asked: The messages that it was asked about, and the tools.
+        choices: What it was asked.
         forced: The grammars of the calls that it had to make.
         loses_conversation: Whether another prompt costs it the conversation.
     """
@@ -47,6 +49,7 @@ class ChoosingBackend(ScriptedBackend):
         self.preferred = preferred
         self.unsure: set[str] = set()
         self.asked: list[tuple[str, str]] = []
+        self.choices: list[str] = []
         self.forced: list[str] = []
 
     def stream(
@@ -69,8 +72,11 @@ class ChoosingBackend(ScriptedBackend):
         message = text.split('"')[1]
         first, last = text.split("A: ")[1].split(" B: ")
         calls = "call " in first
-        name = (first if calls else last).split("call ")[1].split(".")[0].split("__")[-1]
+        called = re.search(r"call (?:\w+__)?(\w+)", first if calls else last)
+        assert called
+        name = called[1]
         self.asked.append((message, name))
+        self.choices.append(text)
         is_call = self.preferred.get(message) == name
         margin = 0.05 if message in self.unsure else 1
         logit = BIAS + (margin if is_call == calls else -margin)
@@ -120,6 +126,25 @@ def test_a_first_call_is_not_run_where_words_are_preferred() -> None:
     assert read(events) == "To a friend." and list_reasons(events) == ["unspoken"]
     chat, toolbox, _ = open_choosing_town([call_text("get_load"), "0.41", "-"], {question: "get_load"})
     assert read(take_turn(chat, question)) == "0.41" and toolbox.called == [("get_load", {})]
+
+
+def test_the_model_is_asked_about_a_call_with_its_values_and_what_the_user_asks() -> None:
+    question = "My name is Jonas and I live in Riga. How are you?"
+    chat, toolbox, backend = open_choosing_town([call_text("get_clock", place="Riga"), "-", "Fine."], {})
+    assert read(take_turn(chat, question)) == "Fine." and toolbox.called == []
+    of_clock = [text for text in backend.choices if "get_clock" in text]
+    assert len(of_clock) == 2 and all("get_clock (place Riga)" in text for text in of_clock)
+    assert {message for message, _ in backend.asked} == {"How are you?"}
+
+
+@pytest.mark.parametrize(("question", "is_made"), [("Please try that again", True), ("Please be quiet", False)])
+def test_who_asks_for_the_same_again_is_not_asked_for_words(question: str, is_made: bool) -> None:
+    written = "Write hello into plan.txt"
+    call = call_text("write_file", path="plan.txt", content="hello")
+    chat, toolbox, _ = open_choosing_town([call, "Written.", call, *["Written."] * 5], {written: "write_file"})
+    take_turn(chat, written)
+    take_turn(chat, question)
+    assert (len(toolbox.called) > 1) is is_made
 
 
 def test_each_open_part_of_a_question_is_asked_alone() -> None:

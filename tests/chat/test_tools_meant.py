@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date, timedelta
+from functools import partial
 from typing import Any, Literal
 
 import pytest
@@ -135,6 +136,26 @@ def test_what_the_question_names_goes_to_a_tool_that_takes_it(
     chat, toolbox = open_town([shown if is_described else written, call_text(meant, **{key: value}), RESULTS[meant]])
     assert read(take_turn(chat, question)) == RESULTS[meant]
     assert toolbox.called == [(meant, {key: value})]
+
+
+def test_a_path_in_the_folder_of_a_server_is_read_by_its_tools() -> None:
+    class Board(Town):
+        TOOLS: Mapping[str, tuple[str, str, str]] = {**Town.TOOLS, "show_file": ("board", "path", "Read a file")}
+
+    path = {"path": "/srv/notes/wifi.txt"}
+    for folder, called in (("/srv/notes", "read_file"), ("/srv/music", "show_file")):
+        replies = [call_text("show_file", **path), call_text("read_file", **path), RESULTS["read_file"], "-", "-"]
+        toolbox = Board({})
+        chat = make_chat(replies, toolbox, policy=Policy(allow=("*",)), prompt_profile="qwen2.5")
+        chat.get_folders = partial(dict, files=(folder,))
+        take_turn(chat, "Read /srv/notes/wifi.txt for me.")
+        assert toolbox.called[0] == (called, path)
+
+
+def test_who_tells_a_name_asks_for_no_look_up_of_it() -> None:
+    question = "My name is Jonas and my friend is Rex Miller. What does bakery.txt say?"
+    chat, _ = open_town([call_text("read_file", path="bakery.txt"), "It opens at 07:10."])
+    assert read(take_turn(chat, question)) == "It opens at 07:10."  # no line of what nobody looked up
 
 
 def test_a_file_to_write_is_no_entity_and_a_call_about_another_part_is_none_of_these() -> None:
