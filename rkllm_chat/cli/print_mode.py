@@ -40,6 +40,7 @@ from ..core.errors import AuthError, ChatError, InterruptedByUserError, TimeLimi
 from ..core.events import (
     CallDescribed,
     CallFound,
+    CallsDetected,
     CallUnreadable,
     Event,
     Notice,
@@ -266,17 +267,36 @@ async def _read_attachments(app: App, prompt: Prompt) -> list[Attachment]:
 
 
 async def _show_text(app: App, events: AsyncIterator[Event], _answer: Answer, output: Output) -> int:
-    """Print the events as text and return the exit code."""
+    """Print the events as text and return the exit code.
+
+    A terminal shows a reply as it is written. What reads a pipe cannot take back one that is discarded: it gets each
+    once it stands.
+    """
     errors = io.StringIO() if output.is_quiet else sys.stderr
     connections = app.servers.connections
     terminal = EventPrinter(
         sys.stdout, errors, app.words, color=False, mark="", names_servers=lambda: len(connections) > 1
     )
     last: Event | None = None
+    written: list[Event] = []
+
+    def show_written() -> None:
+        for event in written:
+            terminal.show(event)
+        written.clear()
+
     try:
         async for last in events:
+            if isinstance(last, Text | Thought) and not sys.stdout.isatty():
+                written.append(last)
+                continue
+            if isinstance(last, ReplyDiscarded | TextWasThought):
+                written.clear()
+            elif isinstance(last, CallsDetected | ToolStarted | ToolFinished | TurnEnded):
+                show_written()
             terminal.show(last)
     finally:
+        show_written()
         terminal.end_line()  # an error that ends the turn stands on a line of its own
     return exit_code(last)
 

@@ -48,6 +48,12 @@ def test_text_goes_to_standard_output_and_tool_lines_to_standard_error(
     ]
 
 
+def test_a_pipe_gets_no_reply_that_is_discarded(program: Run, script: Script, acting: tuple[str, ...]) -> None:
+    model = script("I sail. " + call_text("sail"), "Done.\n")
+    done = program("-p", "Act!", "--model", model, *acting)
+    assert done.stdout == "Done.\n" and "sail" in done.stderr
+
+
 def test_a_reply_that_only_repeats_itself_is_ended_for_that_reason(program: Run, script: Script) -> None:
     """The line about the token limit, and its advice to write "continue", would be wrong here."""
     model = script("Write a story.\n" * 1000)
