@@ -326,6 +326,22 @@ def test_each_thing_that_a_question_joins_is_looked_up_by_one_tool(
     assert [arguments["kind"] for _, arguments in toolbox.called] == made
 
 
+def test_another_choice_that_nobody_named_is_no_next_page() -> None:
+    class Choices(Farm):
+        @staticmethod
+        def make_schema(parameters: str) -> Mapping[str, Any]:
+            return {**Farm.make_schema(parameters), "required": []}
+
+    question, calls = (
+        "How much does an adult pay?",
+        [call_text("entry_price", kind=kind) for kind in ("adult", "senior")],
+    )
+    chat, _, _ = open_choosing_town([*calls, *["It is 9.80."] * 4], {question: "entry_price"}, TALKED)
+    chat.toolbox = toolbox = Choices({})
+    take_turn(chat, question)
+    assert [arguments["kind"] for _, arguments in toolbox.called] == ["adult"]
+
+
 def test_a_part_that_only_names_another_thing_is_asked_alone_of_the_tool() -> None:
     question, (adult, child) = (
         "How much does an adult pay and a kid?",

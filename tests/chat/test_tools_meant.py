@@ -583,6 +583,31 @@ def test_a_call_of_an_earlier_turn_is_not_made_again_for_another_question() -> N
     assert read(take_turn(chat, "How come a memory gets worse?")) == "Nobody knows." and toolbox.called == []
 
 
+@pytest.mark.parametrize(
+    ("question", "is_kept"),
+    [("Show the log of notes.", False), ("Show the log of notes since 2026-11-30 11:42.", True)],
+)
+def test_the_date_of_an_earlier_result_is_none_of_a_later_question(question: str, is_kept: bool) -> None:
+    class Logs(Town):
+        TOOLS: Mapping[str, tuple[str, str, str]] = {"list_log": ("files", "path since", "Show a log")}
+
+        @staticmethod
+        def make_schema(parameters: str) -> Mapping[str, Any]:
+            return {**Town.make_schema(parameters), "required": ["path"]}
+
+    time, toolbox = "2026-11-30T11:42:00", Logs({})
+    call = call_text("list_log", path="notes", since=time)
+    chat = make_chat([call, *["-"] * 4], toolbox, policy=Policy(allow=("*",)), prompt_profile="qwen2.5")
+    chat.history += [
+        Message("user", "What time is it in Tokyo?"),
+        Message("assistant", call_text("get_clock", place="Tokyo")),
+        Message("tool", time, ToolResult("board", "get_clock", {"place": "Tokyo"}, "completed", time)),
+        Message("assistant", f"It is {time}."),
+    ]
+    take_turn(chat, question)
+    assert toolbox.called == [("list_log", {"path": "notes", **({"since": time} if is_kept else {})})]
+
+
 def test_a_sum_in_latex_is_worked_out_by_the_tool() -> None:
     class Sums(Town):
         TOOLS: Mapping[str, tuple[str, str, str]] = {
