@@ -32,9 +32,10 @@ from ..prompt.untrusted_text import neutralize_line
 from ..storage.session_records import ContextTrimmed
 from .builtin_tools import DESCRIBE_TOOL, MORE_TOOL, ResultPager, ToolboxWithLocalTool, answer_describe_call
 from .conversation import Conversation
-from .evidence import REFERENCE
+from .evidence import REFERENCE, drop_failed_queries
 from .result_budget import ResultBudget, make_result_budget
 from .tool_selection import find_signatures, select_catalogue, select_tool_lines, select_tool_signatures
+from .tool_traits import takes_query
 
 PromptKind = Literal["chat", "call", "alone", "answer", "flat", "words"]
 """What the model is to do: continue, write a call in place of its last reply, reply to the question as if it were the
@@ -56,6 +57,8 @@ def build_prompt(
     shown = chat.visible_messages if shown is None else shown
     if kind == "call":
         shown = [message for message in shown if message.reply_kind not in UNSENT_KINDS]
+        if any(map(takes_query, forced_tools)):
+            shown = drop_failed_queries(shown)
         if shown and not chat.backend.supports_grammar:
             request = request_call(chat, forced_tools)
             if shown[-1].role == "user":

@@ -31,6 +31,7 @@ __all__ = [
     "Evidence",
     "Source",
     "count_things",
+    "drop_failed_queries",
     "found_nothing",
     "get_stop_words",
     "is_composed",
@@ -365,6 +366,23 @@ def found_nothing(result: ToolResult) -> bool:
 def is_failed_query(result: ToolResult) -> bool:
     """Return whether a query failed; servers say so in the text of a call that completed."""
     return is_query(result) and (result.status == "failed" or _ERROR_TEXT.match(result.text) is not None)
+
+
+def drop_failed_queries(messages: Sequence[Message]) -> list[Message]:
+    """Return messages without the queries that failed, each the only call of its reply.
+
+    Beside what the table has, a small model writes the query that it wrote before.
+    """
+    failed = [
+        message.result is not None
+        and is_failed_query(message.result)
+        and index > 0
+        and messages[index - 1].role == "assistant"
+        and (index + 1 == len(messages) or messages[index + 1].role != "tool")
+        for index, message in enumerate(messages)
+    ]
+    dropped = zip(failed, [*failed[1:], False], strict=True)
+    return [message for message, pair in zip(messages, dropped, strict=True) if not any(pair)]
 
 
 def is_query(result: ToolResult) -> bool:

@@ -192,6 +192,8 @@ def test_a_failed_query_is_made_again_with_what_the_tables_have() -> None:
     chat, toolbox = open_town(replies)
     assert read(take_turn(chat, "What did the shelf cost?")) == "75.5"
     assert [name for name, _ in toolbox.called] == ["read_query", "list_tables", "describe_table", "read_query"]
+    shown = [message.text for message in backend_of(chat).prompts[6]]  # a model would write the first one again
+    assert not any("SELECT price" in text for text in shown) and any("'item'" in text for text in shown)
     # a query that defines a table is no way out, and each is tried only so often
     define = call_text("write_query", query="ALTER TABLE orders ADD COLUMN price REAL")
     again = [call_text("read_query", query=f"SELECT price FROM orders WHERE id = {n}") for n in range(9)]
