@@ -37,22 +37,27 @@ _CHANGING_VERBS = """
     share start stop store submit switch toggle transfer trash trigger turn uninstall update upload write
 """
 """What tools do that change something."""
+_NOUNS = """
+    book change copy cut fork log mark order patch post record reply report run schedule set share store switch transfer
+    trigger update
+"""
+"""Those that are as often what a tool tells of: "book details", "pet record"; the description says which it is."""
 _FIRST_WORD = re.compile(r"\W*(?:this tool\s+|tool to\s+|use this(?: tool)? to\s+)?([a-z]+)", re.IGNORECASE)
 """The first word of a description that says something."""
 _ORDER = re.compile(
-    r"\W*[a-z]+\s+(?:an?|the|one|some|new|multiple|all)\s"
-    r"|\W*[a-z]+s\s+(?!(?:about|and|at|by|for|from|in|of|on|or|per|to|with|[a-z]+ed)\b)",
+    r"\W*(?!(?:all|how|if|is|what|when|where|whether|which|who)\b)[a-z]+\s+(?:an?|the|one|some|new|multiple|all)\s"
+    r"|\W*[a-z]+s\s+(?:another|any|each|every|it|its|that|their|these|this|those|what|your)\b",
     re.IGNORECASE,
 )
 """How a description begins that tells what to do, or is done, and not what there is: "Fork a repository", "Does what it
-says", and not "Rules of the house", "Kilos harvested in a month"."""
+says", and not "Rules of the house", "What a guest pays", "Slots still free"."""
 
 
 def may_write(tool: Tool) -> bool:
     """Return whether a call may change something, as far as its server, or else name and description, say.
 
     Nothing is allowed because of it. Without a verb, they name what the tool tells: "opening_hours", "Price of one
-    product". Of 337 tools of 20 servers, 7 of 202 that read and 12 of 135 that write would be mistaken by name and
+    product". Of 337 tools of 20 servers, 6 of 202 that read and 12 of 135 that write would be mistaken by name and
     description alone, and none with what their servers say.
     """
     return not tool.read_only and (tool.writes or _seems_to_write(tool.name, tool.description))
@@ -71,13 +76,20 @@ def _seems_to_write(name: str, description: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _find_verb(name: str, description: str) -> str:
-    """Return what a tool does: the first word of its name or of its description, or another word of its name."""
+    """Return what a tool does: the first word of its name or of its description, or another word of its name.
+
+    What may be a noun is no verb at the beginning or the end of a name, unless the description is an order.
+    """
     named: list[str] = WORD.findall(split_name(name).casefold()) or [""]
     found = _FIRST_WORD.match(description)
     said = found[1].casefold() if found else ""
     known = _stem_words(READING_VERBS) | _stem_words(_CHANGING_VERBS)
-    unknown = said if _ORDER.match(description) else named[0]
-    return next((word for word in (named[0], said, *named[1:]) if stem_word(word) in known), unknown)
+    is_order = bool(_ORDER.match(description))
+    unclear = [word for word in (named[0], named[-1]) if not is_order and stem_word(word) in _stem_words(_NOUNS)]
+    clear = [word for word in named if word not in unclear]
+    first = named[:1] if named[0] not in unclear else []
+    verb = next((word for word in (*first, said, *clear) if stem_word(word) in known), "")
+    return verb or (said if is_order else "" if unclear else named[0])
 
 
 @lru_cache(maxsize=8)
