@@ -168,7 +168,7 @@ def test_a_reply_that_repeats_itself_is_ended_and_the_next_one_works(llama: Llam
     before = write(llama, HELLO)[0]
     loop = Generation(temperature=0, repeat_penalty=0.1, max_tokens=3000)  # what was written becomes likelier
     text, usage = write(llama, [Message("user", "Tell me a story of a harbour.")], loop)
-    assert usage.hit_limit and usage.generated_tokens < 3000 and text
+    assert usage.was_repeating and usage.generated_tokens < 3000 and text
     assert write(llama, HELLO)[0] == before
 
 
