@@ -81,7 +81,8 @@ _REMEMBER_REQUEST = re.compile(
     re.IGNORECASE,
 )
 _TELLS = re.compile(
-    r"(?:^|[.!;:,]\s*|\band\s+)(?:i|im|i['’](?:m|ve)|my|we|we['’](?:re|ve)|our)\b|です|ます|でした|ました|我|你好",
+    r"(?:^|[.!;:,]\s*|\b(?:and|but|btw|by the way|fyi|oh|ok|okay|so|well)\s+)"
+    r"(?:i|im|i['’](?:m|ve)|my|we|we['’](?:re|ve)|our)\b|です|ます|でした|ました|我|你好",
     re.IGNORECASE,
 )
 """What somebody says who tells of themselves."""

@@ -17,6 +17,7 @@ from ..calls.described_calls import (
     find_named_tools,
     find_refused_tools,
     find_takers,
+    is_question,
     is_refusal,
     list_follow_ups,
     list_places,
@@ -200,7 +201,7 @@ def _list_chosen_parts(chat: Conversation, parts: Sequence[str]) -> Iterator[Ask
 
 def _list_choosable_tools(chat: Conversation, message: str) -> list[Tool]:
     """Return the tools of servers that a message may be for: those that change something where it asks for that."""
-    is_change = asks_for_change_by(chat.toolbox.tools, message)
+    is_change = asks_for_change_by(chat.toolbox.tools, message) and not is_question(message)
     return [tool for tool in chat.toolbox.tools if tool.server and (is_change or not may_write(tool))]
 
 

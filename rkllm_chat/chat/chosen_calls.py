@@ -17,16 +17,20 @@ from .asked_calls import AskedCall, find_question, has_called
 from .call_choice import can_choose, compare_letters, describe_call, list_choice_prompts
 from .conversation import Conversation
 from .event_stream import Emit
-from .evidence import REFERENCE, list_names
+from .evidence import REFERENCE, Source, list_names
 from .open_requests import OpenRequests
 from .reply_requests import ReplyRequests
 from .running_calls import PreparedCall
 from .tool_calls import ReplyCalls
+from .tool_traits import may_write, shares_term
 from .value_rules import ValueRules
 
 _CLEAR_PREFERENCE = 0.25
 """Logits by which a model must prefer words to a call that it makes by itself: 26 right ones had -0.21 and more, and
 five of eight that were not asked for -0.39 and less (Qwen2.5-Coder-1.5B)."""
+
+_VERY_CLEAR_PREFERENCE = 0.75
+"""The same, of a call whose tool the question has a word of."""
 
 
 class ChosenCalls:
@@ -63,10 +67,12 @@ class ChosenCalls:
             return None
         if asks_again(find_question(self._chat)) and all(requests.was_called_before(run.tool) for run in prepared):
             return None
+        question = find_question(self._chat)
         for run in prepared:
             name = shown_name(run.tool, self._chat.toolbox.tools)
-            call, question = describe_call(name, run.call.arguments), find_question(self._chat)
-            if await self._measure_preference(call, question, emit) > -_CLEAR_PREFERENCE:
+            # "Who's on call this Sunday?" speaks of `vet_on_call`
+            clear = _VERY_CLEAR_PREFERENCE if shares_term(run.tool.name, Source(question)) else _CLEAR_PREFERENCE
+            if await self._measure_preference(describe_call(name, run.call.arguments), question, emit) > -clear:
                 return None
         return ReplyDiscarded(reason="unspoken", values=prepared[0].tool.name)
 
@@ -129,7 +135,8 @@ class ChosenCalls:
         if is_rest and self._names_another(call):
             return True
         numbers = [name for name in list_names(message) if name[0].isdigit()]
-        is_supported = is_rest or uses_name(call.arguments, numbers) or self._goes_on(call)
+        changes = any(map(may_write, find_tools(call.name, self._chat.toolbox.tools)))
+        is_supported = not changes and (is_rest or uses_name(call.arguments, numbers) or self._goes_on(call))
         preference = await self._measure_preference(describe_call(call.name, call.arguments), message, emit)
         if preference < -_CLEAR_PREFERENCE:
             self._settled.add(message)

@@ -21,6 +21,7 @@ from ..calls.described_calls import (
     repeats_question,
     tells_only,
 )
+from ..calls.tool_names import shown_names
 from ..core.events import ReplyDiscarded
 from ..core.i18n import detect_text_language
 from ..core.messages import ToolResult
@@ -54,6 +55,8 @@ _MIN_REPEATED = 12
 """Characters from which on an answer that an earlier turn has repeats it: "Yes." may be one to many questions."""
 _KANJI_NAME = re.compile(r"[\u4e00-\u9fff]{2,}")
 _LIST_NUMBER = re.compile(r"^\s*\d+[.)、]", re.MULTILINE)
+_TOOL_WORD = re.compile(r"\b(?:tools?|functions?|servers?|mcp)\b|\w_\w|ツール|関数|サーバ|工具|函数|服务器")
+"""What a question about the tools themselves has."""
 _DATE = re.compile(r"\d{4}-\d\d-\d\d\S*")
 _LANGUAGE_NAME = re.compile(
     r"[英译訳翻中法德韩韓日西俄][文语語]|[译訳翻]|translat|language|japan|chin(?:a|ese)|kanji|hiragana|katakana"
@@ -155,6 +158,16 @@ class ReplyRules(TurnRules):
         """Return why an answer is asked for without the tools, where that was measured: later ones apologize, too."""
         is_judged = self._are_strict and self._tools and not self._chat.answers_json
         return ReplyDiscarded(reason="refused") if is_judged and is_apology(reply) else None
+
+    def find_pointing(self, reply: str) -> ReplyDiscarded | None:
+        """Return why an answer is asked for without the tools: it tells the user to use one, which nobody can do.
+
+        "To help against seasickness, you can use the room_climate function." Who asks about tools is told of them.
+        """
+        names = [name for name in shown_names(self._tools) if "_" in name and name in reply]
+        is_about_tools = _TOOL_WORD.search(self._evidence.question.text) is not None
+        is_judged = self._are_strict and not (self._chat.answers_json or is_about_tools)
+        return ReplyDiscarded(reason="refused") if is_judged and names else None
 
     def find_refused_fact(self, reply: str) -> ReplyDiscarded | None:
         """Return why an answer does not stand that apologizes to who only tells something."""

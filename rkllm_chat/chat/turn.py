@@ -284,9 +284,10 @@ class Turn:
         return is_corrected or bool(is_open or requests.list_parts() or requests.find_other_tools())
 
     async def _refuses(self, reply: ReplyStream, emit: Emit) -> bool:
-        """Return whether a reply refuses in words what the model may do well without the tools, and say so."""
+        """Return whether a reply refuses what the model may do without the tools, or points to them, and say so."""
         is_first = not (reply.described or has_result(self._chat))
-        if refused := self._reply_rules.find_refused(reply.shown_text) if is_first else None:
+        rules, text = self._reply_rules, reply.shown_text
+        if refused := (rules.find_refused(text) or rules.find_pointing(text)) if is_first else None:
             await emit(refused)
         return refused is not None
 

@@ -34,6 +34,7 @@ class ChoosingBackend(ScriptedBackend):
     Attributes:
         preferred: Message -> tool that it would call.
         unsure: Messages of which it hardly knows.
+        doubtful: Messages of which it is less sure than of others.
         asked: The messages that it was asked about, and the tools.
         choices: What it was asked.
         forced: The grammars of the calls that it had to make.
@@ -48,6 +49,7 @@ class ChoosingBackend(ScriptedBackend):
         super().__init__(replies)
         self.preferred = preferred
         self.unsure: set[str] = set()
+        self.doubtful: set[str] = set()
         self.asked: list[tuple[str, str]] = []
         self.choices: list[str] = []
         self.forced: list[str] = []
@@ -78,7 +80,7 @@ class ChoosingBackend(ScriptedBackend):
         self.asked.append((message, name))
         self.choices.append(text)
         is_call = self.preferred.get(message) == name
-        margin = 0.05 if message in self.unsure else 1
+        margin = 0.05 if message in self.unsure else 0.25 if message in self.doubtful else 1
         logit = BIAS + (margin if is_call == calls else -margin)
         scores = (TokenScore(b"A", logit - 2), TokenScore(b"B", -2.0), TokenScore(b"The", -9.0))
         assert number >= len(scores)
@@ -117,6 +119,24 @@ def test_words_that_are_preferred_to_a_call_stand() -> None:
     chat, toolbox, backend = open_choosing_town(["Breathe slowly.", call_text("get_load")], {})
     assert read(take_turn(chat, question)) == "Breathe slowly."
     assert toolbox.called == [] and backend.asked == [(question, "get_load")] * 2  # it is clear: nothing more is asked
+
+
+def test_a_first_call_of_a_tool_that_the_question_speaks_of_is_run_sooner() -> None:
+    for question, is_made in (("Who has the clock of Vilnius?", True), ("Who is the boss of Vilnius?", False)):
+        chat, toolbox, backend = open_choosing_town([CLOCK, *["-"] * 5], {})
+        backend.doubtful = {question}
+        take_turn(chat, question)
+        assert bool(toolbox.called) is is_made
+
+
+def test_a_question_is_followed_by_no_call_that_changes_something() -> None:
+    question = "What can I add to 6 lemons?"
+    call = call_text("log_harvest", crop="lemons", kg=6)
+    chat, _, backend = open_choosing_town(["Sugar.", *[call] * 3, "-"], {})
+    chat.toolbox = toolbox = Farm({})
+    backend.unsure = {question}
+    assert read(take_turn(chat, question)) == "Sugar." and toolbox.called == []
+    assert not any("log_harvest" in rules for rules in backend.forced)
 
 
 def test_a_first_call_is_not_run_where_words_are_preferred() -> None:

@@ -433,8 +433,22 @@ def test_the_answer_of_an_earlier_turn_answers_no_other_question(
 
 
 @pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("What helps against stage fright?", "Breathe slowly."),
+        ("What can your tools tell me of stage fright?", "You can use the `get_clock` and `list_events` functions."),
+    ],
+)
+def test_an_answer_that_points_to_tools_is_none(question: str, answer: str) -> None:
+    pointing = "You can use the `get_clock` and `list_events` functions."
+    chat, toolbox = open_town([pointing, *(["-"] if answer != pointing else []), "Breathe slowly."])
+    assert read(take_turn(chat, question)) == answer and toolbox.called == []
+
+
+@pytest.mark.parametrize(
     ("told", "noted"),
     [
+        ("by the way I have a cat, she's called Tiger", "I will keep that in mind in this conversation."),
         ("My cat is called Tiger.", "I will keep that in mind in this conversation."),
         ("私の猫はトラです。", "この会話の間、覚えておきます。"),
         ("我的猫叫小虎。", "好的，我会在这次对话中记住。"),
