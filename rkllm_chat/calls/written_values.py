@@ -96,6 +96,7 @@ def write_as_said(
     arguments: Mapping[str, Any],
     question: str,
     known: str,
+    found: str,
     places: Sequence[str],
     today: date,
     is_coming: bool,
@@ -106,30 +107,38 @@ def write_as_said(
 
     Args:
         arguments: The arguments of a call.
-        question: The question; the only day that it names from today on is that of a date that stands nowhere.
-        known: What was said and looked up so far; a value in it is left as it is.
+        question: The question; the only day that it names from today on is that of a date, also of an earlier turn.
+        known: What was said and looked up so far; another value in it is left as it is.
+        found: What was looked up in this turn; a date in it is left as it is.
         places: The files and addresses that the question names.
         today: The date.
         is_coming: A day without a year is the next one, and not one of the last month.
     """
     return {
-        name: _write_as_said(value, question, known, places, today, is_coming) if isinstance(value, str) else value
+        name: _write_as_said(value, question, known, found, places, today, is_coming)
+        if isinstance(value, str)
+        else value
         for name, value in arguments.items()
     }
 
 
-def _write_as_said(value: str, question: str, known: str, places: Sequence[str], today: date, is_coming: bool) -> str:
+def _write_as_said(
+    value: str, question: str, known: str, found: str, places: Sequence[str], today: date, is_coming: bool
+) -> str:
     for place in places:
         if value.startswith(place) and _END.fullmatch(value, len(place)):
             return place
+    days, written = {*list_days(question, today)}, _DATE.match(value)
+    # the day of an earlier turn was written for "tomorrow", in figures or as "today"
+    is_other_day = written or (days.isdisjoint(list_days(value, today)) and _SAID_DAY.fullmatch(value))
+    if is_other_day and len(days) == 1 and value not in f"{question}\n{found}":
+        (meant,) = map(str, days)
+        if not written or int(written[3]) not in map(int, re.findall(r"\d+", question)):
+            return meant + (value[written.end() :] if written else "")
     if value in known:
         return value
-    if written := _DATE.match(value):
-        days = {*list_days(question, today)}
-        if len(days) == 1 and written[3].lstrip("0") not in re.findall(r"\d+", question):
-            (meant,) = map(str, days)
-        else:
-            meant = written[0] if written[1] in known else _choose_year(written[0], today, is_coming)
+    if written:
+        meant = written[0] if written[1] in known else _choose_year(written[0], today, is_coming)
         return meant + value[written.end() :]
     kind = PurePosixPath(value).suffix
     foreign = [place for place in places if not place.isascii() and PurePosixPath(place).suffix == kind]

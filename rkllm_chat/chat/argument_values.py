@@ -45,6 +45,8 @@ _PLACEHOLDER = re.compile(
     re.IGNORECASE,
 )
 """What models write into an argument that is not given."""
+_SAMPLE_NAME = re.compile(r"(?:john|jane) (?:doe|smith)", re.IGNORECASE)
+"""Whom models name where nobody was named."""
 _GENERIC_WORDS = """
     any auto automatic current default here home local localhost localtime location me my now system this time timezone
     today user utc zone
@@ -117,7 +119,8 @@ def is_uninformative(tool: Tool, name: str, value: object, known: Source) -> boo
         return False
     words, own, of_tool = ({*WORD.findall(normalize(split_name(text)))} for text in (value, name, tool.name))
     repeats_name = words <= own | of_tool and not words.isdisjoint(own - known.words)
-    return is_placeholder(value) or repeats_name
+    is_sample = _SAMPLE_NAME.fullmatch(value) is not None and not known.has(value)
+    return is_placeholder(value) or is_sample or repeats_name
 
 
 def _is_described_choice(value: object, tool: Tool, name: str) -> bool:

@@ -160,7 +160,8 @@ def _list_chosen_calls(
     if rejected and (meant := _find_meant_call(chat, reply, rejected, described)):
         yield meant
     elif before and _can_ask_for(chat, before):
-        yield AskedCall(before, by_question=True, names=list_names(question) or list_follow_ups(question))
+        names = list_names(question) or list_follow_ups(question)
+        yield AskedCall(before, by_question=True, names=names, is_chosen=not names)
     if not rejected:
         yield AskedCall(tools, is_chosen=True)
     if parts := requests.list_parts():

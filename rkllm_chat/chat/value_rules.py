@@ -31,7 +31,7 @@ from ..calls.described_calls import (
 from ..calls.percentages import write_percentages
 from ..calls.schema.resolve import properties_of, required_of
 from ..calls.time_zones import is_time_zone, write_time_zones
-from ..calls.written_values import is_date, write_as_said
+from ..calls.written_values import is_date, list_days, write_as_said
 from ..core.events import ReplyDiscarded
 from ..core.messages import Tool, ToolResult
 from ..prompt.tool_ranking import (
@@ -102,6 +102,8 @@ REASONS: Mapping[str, str] = {
 }
 """Why the calls of a reply do not run, or its text is no answer; `terminal.discarded_*` says it to the user."""
 
+_DAY_NAMES = ("date", "day")
+"""Names of an argument that takes a day."""
 _MAX_NAME_WORDS = 3
 """Words that the name of a thing has at most."""
 _MIN_NAME_LENGTH = 4
@@ -327,9 +329,11 @@ class ValueRules(TurnRules):
         arguments = write_time_zones(write_percentages(arguments, question.original))
         if self._are_strict:
             said, known = question.original, self._evidence.known.original
+            found = "\n".join(result.text for result in self._evidence.results)
             # what is looked up may have been, what is changed is to come
-            arguments = write_as_said(arguments, said, known, list_places(said), date.today(), may_write(tool))
+            arguments = write_as_said(arguments, said, known, found, list_places(said), date.today(), may_write(tool))
             arguments = _drop_made_up_days(tool, arguments, self._evidence)
+            arguments = arguments if may_write(tool) else _fill_day(tool, arguments, said)
         arguments = _fill_folder(tool, arguments, question, self._chat.get_folders().get(tool.server, ()))
         return _drop_unasked(tool, arguments, question) if self._are_strict and not may_write(tool) else arguments
 
@@ -358,6 +362,16 @@ def _fill_folder(
         else value
         for name, value in arguments.items()
     }
+
+
+def _fill_day(tool: Tool, arguments: Mapping[str, Any], question: str) -> Mapping[str, Any]:
+    """Return the arguments with the only day that a question names from today on, where a look-up leaves it out.
+
+    Without it, the weather of today was told as that of tomorrow.
+    """
+    free = [name for name in properties_of(tool.schema) if name in _DAY_NAMES and name not in arguments]
+    days = {*list_days(question, date.today())}
+    return {**arguments, free[0]: str(*days)} if free and len(days) == 1 and date.today() not in days else arguments
 
 
 def _drop_made_up_days(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence) -> Mapping[str, Any]:

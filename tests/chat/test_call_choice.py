@@ -167,6 +167,16 @@ def test_who_asks_for_the_same_again_is_not_asked_for_words(question: str, is_ma
     assert (len(toolbox.called) > 1) is is_made
 
 
+@pytest.mark.parametrize(("question", "is_made"), [("じゃあリガは？", True), ("料金は？", False)])
+def test_a_short_question_that_names_nothing_goes_on_only_if_that_is_preferred(question: str, is_made: bool) -> None:
+    first, riga = "What time is it in Vilnius?", call_text("get_clock", place="Riga")
+    replies = [CLOCK, "It is 18:20.", "Well.", *[riga] * 3, *["-"] * 4]
+    chat, toolbox, _ = open_choosing_town(replies, {first: "get_clock"})
+    take_turn(chat, first)
+    take_turn(chat, question)
+    assert (len(toolbox.called) > 1) is is_made
+
+
 def test_each_open_part_of_a_question_is_asked_alone() -> None:
     first, last = "What time is it in Vilnius?", "How much is bill 17?"
     # the reply of the model leaves the second part out, and again behind its result

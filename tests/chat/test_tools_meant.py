@@ -624,6 +624,28 @@ def test_the_date_of_an_earlier_result_is_none_of_a_later_question(question: str
     assert toolbox.called == [("list_log", {"path": "notes", **({"since": time} if is_kept else {})})]
 
 
+@pytest.mark.parametrize(
+    ("question", "written"),
+    [
+        ("What events are there tomorrow?", {"date": "2027-03-03"}),  # of the turn before
+        ("明日の予定は？", {"date": "today"}),
+        ("What events are there tomorrow?", {}),
+    ],
+)
+def test_the_day_that_is_said_is_looked_up_whatever_the_call_has(question: str, written: Mapping[str, str]) -> None:
+    class Days(Town):
+        @staticmethod
+        def make_schema(parameters: str) -> Mapping[str, Any]:
+            return {**Town.make_schema(parameters), "required": []}
+
+    toolbox = Days({})
+    replies = [call_text("list_events", date="2027-03-03"), "Dentist, 15:30", call_text("list_events", **written)]
+    chat = make_chat([*replies, *["-"] * 4], toolbox, policy=Policy(allow=("*",)), prompt_profile="qwen2.5")
+    take_turn(chat, "What is on 2027-03-03?")
+    take_turn(chat, question)
+    assert toolbox.called[1:] == [("list_events", {"date": str(date.today() + timedelta(days=1))})]
+
+
 def test_a_sum_in_latex_is_worked_out_by_the_tool() -> None:
     class Sums(Town):
         TOOLS: Mapping[str, tuple[str, str, str]] = {
