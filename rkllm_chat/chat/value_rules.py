@@ -369,7 +369,13 @@ def _fill_day(tool: Tool, arguments: Mapping[str, Any], question: str) -> Mappin
 
     Without it, the weather of today was told as that of tomorrow.
     """
-    free = [name for name in properties_of(tool.schema) if name in _DAY_NAMES and name not in arguments]
+    declared = {name: json.dumps(schema) for name, schema in properties_of(tool.schema).items() if name in _DAY_NAMES}
+    # of any text, and no number of the month or choice
+    free = [
+        name
+        for name, schema in declared.items()
+        if name not in arguments and '"enum"' not in schema and ('"string"' in schema or '"type"' not in schema)
+    ]
     days = {*list_days(question, date.today())}
     return {**arguments, free[0]: str(*days)} if free and len(days) == 1 and date.today() not in days else arguments
 
