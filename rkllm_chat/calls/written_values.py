@@ -40,6 +40,8 @@ _SAID_WEEKDAY = re.compile(
     + ")",
     re.IGNORECASE,
 )
+DAY_NAMES = ("date", "day")
+"""Names of an argument that takes a day."""
 _PAST = re.compile(r"\b(?:did|was|were|had)\b|ました|でした", re.IGNORECASE)
 _MAX_DAYS_AWAY, _LATELY_DAYS = 366, 31
 """How far a day without a year may be, and for how long one that was is meant by who looks something up."""
@@ -115,7 +117,7 @@ def write_as_said(
         is_coming: A day without a year is the next one, and not one of the last month.
     """
     return {
-        name: _write_as_said(value, question, known, found, places, today, is_coming)
+        name: _write_as_said(name, value, question, known, found, places, today, is_coming)
         if isinstance(value, str)
         else value
         for name, value in arguments.items()
@@ -123,14 +125,15 @@ def write_as_said(
 
 
 def _write_as_said(
-    value: str, question: str, known: str, found: str, places: Sequence[str], today: date, is_coming: bool
+    name: str, value: str, question: str, known: str, found: str, places: Sequence[str], today: date, is_coming: bool
 ) -> str:
     for place in places:
         if value.startswith(place) and _END.fullmatch(value, len(place)):
             return place
     days, written = {*list_days(question, today)}, _DATE.match(value)
     # the day of an earlier turn was written for "tomorrow", in figures or as "today"
-    is_other_day = written or (days.isdisjoint(list_days(value, today)) and _SAID_DAY.fullmatch(value))
+    is_word = name in DAY_NAMES and _SAID_DAY.fullmatch(value)
+    is_other_day = written or (is_word and days.isdisjoint(list_days(value, today)))
     if is_other_day and len(days) == 1 and value not in f"{question}\n{found}":
         (meant,) = map(str, days)
         if not written or int(written[3]) not in map(int, re.findall(r"\d+", question)):

@@ -31,7 +31,7 @@ from ..calls.described_calls import (
 from ..calls.percentages import write_percentages
 from ..calls.schema.resolve import properties_of, required_of
 from ..calls.time_zones import is_time_zone, write_time_zones
-from ..calls.written_values import is_date, list_days, write_as_said
+from ..calls.written_values import DAY_NAMES, is_date, list_days, write_as_said
 from ..core.events import ReplyDiscarded
 from ..core.messages import Tool, ToolResult
 from ..prompt.tool_ranking import (
@@ -102,8 +102,6 @@ REASONS: Mapping[str, str] = {
 }
 """Why the calls of a reply do not run, or its text is no answer; `terminal.discarded_*` says it to the user."""
 
-_DAY_NAMES = ("date", "day")
-"""Names of an argument that takes a day."""
 _MAX_NAME_WORDS = 3
 """Words that the name of a thing has at most."""
 _MIN_NAME_LENGTH = 4
@@ -369,7 +367,7 @@ def _fill_day(tool: Tool, arguments: Mapping[str, Any], question: str) -> Mappin
 
     Without it, the weather of today was told as that of tomorrow.
     """
-    declared = {name: json.dumps(schema) for name, schema in properties_of(tool.schema).items() if name in _DAY_NAMES}
+    declared = {name: json.dumps(schema) for name, schema in properties_of(tool.schema).items() if name in DAY_NAMES}
     # of any text, and no number of the month or choice
     free = [
         name
