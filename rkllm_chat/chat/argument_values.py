@@ -6,17 +6,21 @@ question, the conversation and the results.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
+from datetime import date
 from typing import Any
 
 from ..calls.schema.resolve import properties_of, required_of
+from ..calls.written_values import DAY_NAMES, is_date, list_days
 from ..core.messages import Tool
 from ..prompt.tool_ranking import CJK_RUN
 from .evidence import (
     KATAKANA,
     MIN_SUPPORTED,
     WORD,
+    Evidence,
     Source,
     is_composed,
     list_names,
@@ -27,7 +31,9 @@ from .evidence import (
 from .tool_traits import may_write, split_name
 
 __all__ = [
+    "drop_made_up_days",
     "drop_placeholders",
+    "fill_day",
     "is_choice_or_default",
     "is_generic",
     "is_placeholder",
@@ -46,7 +52,7 @@ _PLACEHOLDER = re.compile(
 )
 """What models write into an argument that is not given."""
 _SAMPLE_NAME = re.compile(r"(?:john|jane) (?:doe|smith)", re.IGNORECASE)
-"""Whom models name where nobody was named."""
+"""Names that models make up where nobody was named."""
 _GENERIC_WORDS = """
     any auto automatic current default here home local localhost localtime location me my now system this time timezone
     today user utc zone
@@ -106,6 +112,35 @@ def drop_placeholders(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any
     """Return the arguments without optional ones whose value says that there is none: `/path/to/folder`, "", `<x>`."""
     given = {name for name, value in arguments.items() if not (value == "" or is_placeholder(value))}
     return {name: value for name, value in arguments.items() if name in given or name in required_of(tool.schema)}
+
+
+def fill_day(tool: Tool, arguments: Mapping[str, Any], question: str) -> Mapping[str, Any]:
+    """Return the arguments with the only day that a question names from today on, where a look-up leaves it out.
+
+    Without it, the weather of today was told as that of tomorrow.
+    """
+    declared = {name: json.dumps(schema) for name, schema in properties_of(tool.schema).items() if name in DAY_NAMES}
+    # of any text, and no number of the month or choice
+    free = [
+        name
+        for name, schema in declared.items()
+        if name not in arguments and '"enum"' not in schema and ('"string"' in schema or '"type"' not in schema)
+    ]
+    days = {*list_days(question, date.today())}
+    return {**arguments, free[0]: str(*days)} if free and len(days) == 1 and date.today() not in days else arguments
+
+
+def drop_made_up_days(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence) -> Mapping[str, Any]:
+    """Return the arguments without optional dates from nowhere: a model does not know which day it is.
+
+    One of a result of an earlier turn, to which nothing refers, is from nowhere, too: a log was asked for from the time
+    in Tokyo on.
+    """
+    optional = {*arguments} - {*required_of(tool.schema)}
+    told = [evidence.question.original, evidence.said.original, evidence.referred]
+    known = Source("\n".join([*told, *(result.text for result in evidence.results)]))
+    made_up = {name for name in optional if is_date(arguments[name]) and not known.has(arguments[name])}
+    return {name: value for name, value in arguments.items() if name not in made_up}
 
 
 def is_placeholder(value: object) -> bool:

@@ -270,7 +270,7 @@ class Evidence:
         }
         names = [
             name
-            for name in list_names(drop_told(self.question.original))  # nobody looks up who "My name is Jonas" is
+            for name in list_names(drop_told(self.question.original))  # "My name is Jonas" asks for nothing
             if not told.has(name) and not any(map(told.has, shares.get(name, ())))
         ]
         return [name for name in names if self.count_failed(name) < (_MAX_FAILED if _FILE.fullmatch(name) else 1)]

@@ -139,7 +139,7 @@ class OpenRequests(TurnRules):
         return [part for part in parts if part.isascii() and len(WORD.findall(part)) <= _MAX_NAMING_WORDS]
 
     def _list_open(self, parts: Sequence[str]) -> list[str]:
-        """Return the parts that nobody has looked up, of a question that has several."""
+        """Return the parts that no call has looked up; none of a question that has one part."""
         evidence = self._evidence
         return [part for part in parts if len(parts) > 1 and not _is_looked_up(part, evidence, self._tools)]
 

@@ -110,7 +110,7 @@ class ReplyRules(TurnRules):
     def find_repeated(self, reply: str) -> ReplyDiscarded | None:
         """Return why a first answer to a question is asked for once more: it is one of an earlier turn to the letter.
 
-        Where it comes again from a prompt without the tools, it stands.
+        If the prompt without the tools yields it again, it is kept.
         """
         evidence = self._evidence
         question = evidence.question.original
@@ -160,9 +160,9 @@ class ReplyRules(TurnRules):
         return ReplyDiscarded(reason="refused") if is_judged and is_apology(reply) else None
 
     def find_pointing(self, reply: str) -> ReplyDiscarded | None:
-        """Return why an answer is asked for without the tools: it tells the user to use one, which nobody can do.
+        """Return why an answer is requested again without the tools: it tells the user to call one, who cannot.
 
-        "To help against seasickness, you can use the room_climate function." Who asks about tools is told of them.
+        "To help against seasickness, you can use the room_climate function." A question about the tools may have it.
         """
         names = [name for name in shown_names(self._tools) if "_" in name and name in reply]
         is_about_tools = _TOOL_WORD.search(self._evidence.question.text) is not None

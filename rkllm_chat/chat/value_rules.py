@@ -31,7 +31,7 @@ from ..calls.described_calls import (
 from ..calls.percentages import write_percentages
 from ..calls.schema.resolve import properties_of, required_of
 from ..calls.time_zones import is_time_zone, write_time_zones
-from ..calls.written_values import DAY_NAMES, is_date, list_days, write_as_said
+from ..calls.written_values import write_as_said
 from ..core.events import ReplyDiscarded
 from ..core.messages import Tool, ToolResult
 from ..prompt.tool_ranking import (
@@ -43,6 +43,8 @@ from ..prompt.tool_ranking import (
     rank_tools,
 )
 from .argument_values import (
+    drop_made_up_days,
+    fill_day,
     is_choice_or_default,
     is_generic,
     is_placeholder,
@@ -330,8 +332,8 @@ class ValueRules(TurnRules):
             found = "\n".join(result.text for result in self._evidence.results)
             # what is looked up may have been, what is changed is to come
             arguments = write_as_said(arguments, said, known, found, list_places(said), date.today(), may_write(tool))
-            arguments = _drop_made_up_days(tool, arguments, self._evidence)
-            arguments = arguments if may_write(tool) else _fill_day(tool, arguments, said)
+            arguments = drop_made_up_days(tool, arguments, self._evidence)
+            arguments = arguments if may_write(tool) else fill_day(tool, arguments, said)
         arguments = _fill_folder(tool, arguments, question, self._chat.get_folders().get(tool.server, ()))
         return _drop_unasked(tool, arguments, question) if self._are_strict and not may_write(tool) else arguments
 
@@ -360,35 +362,6 @@ def _fill_folder(
         else value
         for name, value in arguments.items()
     }
-
-
-def _fill_day(tool: Tool, arguments: Mapping[str, Any], question: str) -> Mapping[str, Any]:
-    """Return the arguments with the only day that a question names from today on, where a look-up leaves it out.
-
-    Without it, the weather of today was told as that of tomorrow.
-    """
-    declared = {name: json.dumps(schema) for name, schema in properties_of(tool.schema).items() if name in DAY_NAMES}
-    # of any text, and no number of the month or choice
-    free = [
-        name
-        for name, schema in declared.items()
-        if name not in arguments and '"enum"' not in schema and ('"string"' in schema or '"type"' not in schema)
-    ]
-    days = {*list_days(question, date.today())}
-    return {**arguments, free[0]: str(*days)} if free and len(days) == 1 and date.today() not in days else arguments
-
-
-def _drop_made_up_days(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence) -> Mapping[str, Any]:
-    """Return the arguments without optional dates from nowhere: a model does not know which day it is.
-
-    One of a result of an earlier turn, to which nothing refers, is from nowhere, too: a log was asked for from the time
-    in Tokyo on.
-    """
-    optional = {*arguments} - {*required_of(tool.schema)}
-    told = [evidence.question.original, evidence.said.original, evidence.referred]
-    known = Source("\n".join([*told, *(result.text for result in evidence.results)]))
-    made_up = {name for name in optional if is_date(arguments[name]) and not known.has(arguments[name])}
-    return {name: value for name, value in arguments.items() if name not in made_up}
 
 
 def _drop_unasked(tool: Tool, arguments: Mapping[str, Any], question: Source) -> Mapping[str, Any]:

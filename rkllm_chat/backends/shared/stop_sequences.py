@@ -141,7 +141,7 @@ def _is_repetition(text: str) -> bool:
 
 
 def _repeats_passage(text: str) -> bool:
-    """Return whether the end of the text is one passage, several times: a story that is told again and again.
+    """Return whether the text ends in one long passage that is repeated, such as a story.
 
     >>> _repeats_passage("It was. " * 3), _repeats_passage("".join(map(str, range(200))) * 3)
     (False, True)
