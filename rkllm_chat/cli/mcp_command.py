@@ -38,7 +38,7 @@ from ..core.command_line import Parser, get_options, get_subparsers
 from ..core.errors import ChatError, UsageError
 from ..core.programs import PROGRAM_NAME, find_program
 from ..core.sanitize import find_lookalikes, sanitize_line
-from ..mcp_client.acceptance import check_start, forget_removed, review_start
+from ..mcp_client.acceptance import check_start, forget_removed, may_start, review_start
 from ..mcp_client.direct.open_server import OpenServer, open_as_chat
 from ..mcp_client.process.launch import wants_sandbox
 from ..mcp_client.transports.addresses import has_proxy, redact_url
@@ -415,20 +415,26 @@ def _ask(servers: Iterable[ServerConfig]) -> dict[str, dict[str, Any]]:
     They are connected as in the chat: some list other tools, or use another version of the protocol, for a client that
     offers less.
     """
-    trust_store, all_opened = TrustStore(str(state_folder())), list[OpenServer]()
+    trust_store, all_opened, refused = TrustStore(str(state_folder())), list[OpenServer](), set[str]()
     named = {server.name: server for server in servers}
 
     def open_for_listing(server: ServerConfig) -> OpenServer:
         all_opened.append(opened := open_as_chat(server))
         return opened
 
-    answers = ask_servers(named, lambda name: check_start(trust_store, named[name]), open_for_listing)
+    def check(name: str) -> ServerConfig:
+        if not may_start(trust_store, named[name]):
+            refused.add(name)
+        return check_start(trust_store, named[name])
+
+    answers = ask_servers(named, check, open_for_listing)
     close_servers(all_opened)
-    return {answer.name: _describe_answer(named[answer.name], answer) for answer in answers}
+    return {answer.name: _describe_answer(named[answer.name], answer, answer.name in refused) for answer in answers}
 
 
-def _describe_answer(server: ServerConfig, answer: ServerAnswer) -> dict[str, Any]:
-    row = _make_row(server, "failed" if answer.error else "connected")
+def _describe_answer(server: ServerConfig, answer: ServerAnswer, is_refused: bool) -> dict[str, Any]:
+    """Return the row of a server that was asked, or that may not start since nobody has accepted it."""
+    row = _make_row(server, "not accepted" if is_refused else "failed" if answer.error else "connected")
     if answer.error:
         redacted = make_redactor(server, server, os.environ).redact_error(answer.error)
         return {**row, "error": str(redacted), "code": answer.error.exit_code}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -99,6 +100,7 @@ def test_a_server_of_a_folder_is_not_started_before_it_is_accepted(
     for action in (("list",), ("test", "odd")):
         done = program("mcp", *action, code=None)
         assert done.returncode != 0 and "have not accepted it" in done.stdout
+        assert re.search(r"odd +not accepted ", done.stdout) and "failed" not in done.stdout
     program("mcp", "disable", "odd")
     program("mcp", "enable", "odd")
     assert "have not accepted it" in program("mcp", "test", "odd", code=3).stdout
