@@ -87,8 +87,8 @@ _TELLS = re.compile(
 )
 """What somebody says who tells of themselves."""
 _ASKS = re.compile(
-    r"[?？]|\b(?:what(?:['’]?s)?|when|where|which|who|whose|why|how|need|want|wish|wonder|would|could|can|please|help|tell|show|look"
-    r"|find|check|read|list|get|let|know)\b"
+    r"[?？]|\b(?:what(?:['’]?s)?(?! an?\b)|when|where|which|who|whose|why|how|need|want|wish|wonder|would|could|can"
+    r"|please|help|tell|show|look|find|check|read|list|get|let|know)\b"
     r"|か(?:[。\s]|$)|ください|下さい|教えて|たい|ほしい|欲しい|お願い|何|いつ|どこ|誰|いくら|いくつ|どの|どう"
     r"|吗|呢|什么|几|多少|哪|谁|怎|请|帮|想|要|告诉|查",
     re.IGNORECASE,
@@ -130,8 +130,8 @@ _AGAIN = re.compile(
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])")
 _ASKS_WHAT_WAS_SAID = re.compile(
     r"\b(?:did|have|had) i (?:\w+ )?(?:say|said|tell|told|mention)|\bi (?:\w+ )?(?:said|told|mentioned)\b"
-    r"|\b(?:do|did) you (?:still )?(?:remember|recall)\b"
-    r"|と(?:言|話|伝え)(?:い|っ|し)|覚えて(?:い)?(?:る|ます)|[说說告訴诉提]过|记得"
+    r"|\b(?:do|did) you (?:still )?(?:remember|recall)\b|\bwhat(?:['’]s| is| was) my name\b"
+    r"|(?:と|って)(?:言|話|伝え)(?:い|っ|し)|覚えて(?:い)?(?:る|ます)|私の名前(?:は|って)|[说說告訴诉提]过|记得|我叫什么"
 )
 """What a question has that asks for what the user said before."""
 _CONTENT = re.compile(r":\s+\S|：|\S\s*\n\s*\S|```")
@@ -142,6 +142,9 @@ _NEGATION = re.compile(
 _FAILURE = re.compile(r"fail|error|invalid|wrong|失敗|失败|エラー|错误|無効|无效", re.IGNORECASE)
 _SENTENCE = re.compile(r"[^.!?。！？\n]+(?:\.\w[^.!?。！？\n]*)*")
 _MIN_QUESTION_LENGTH = 6
+_ASKED_WORD = re.compile(r"[\u3040-\u9fff]|[^\W_\u3040-\u9fff]+")
+_MIN_REPEATED = 0.8
+"""Share of the words, or Japanese and Chinese characters, that a question asked back has of the question."""
 _APOLOGY_LENGTH = 24
 """Characters of a reply in which an apology has begun."""
 _LATEX_TEXT = re.compile(r"\\text\{[^{}]*\}")
@@ -287,9 +290,19 @@ def works_out(reply: str) -> bool:
 
 
 def repeats_question(reply: str, question: str) -> bool:
-    """Return whether a reply ends in the question again, whatever it says before; a greeting may be one."""
+    """Return whether a reply ends in the question again, whatever it says before, or asks it in other words.
+
+    A greeting may be one.
+
+    >>> repeats_question("有人捡到你的黑色钱包了吗？", "我掉了个黑色钱包，有人捡到吗")
+    True
+    """
     said, asked = ("".join(re.findall(r"[^\W_]", text)).casefold() for text in (reply, question))
-    return asks(question) and len(asked) >= _MIN_QUESTION_LENGTH and said.endswith(asked)
+    if not (asks(question) and len(asked) >= _MIN_QUESTION_LENGTH):
+        return False
+    words, known = ([*map(str.casefold, _ASKED_WORD.findall(text))] for text in (reply, question))
+    is_asked = reply.rstrip().endswith(("?", "？")) and len(words) >= _MIN_QUESTION_LENGTH
+    return said.endswith(asked) or (is_asked and sum(map(known.__contains__, words)) >= _MIN_REPEATED * len(words))
 
 
 def is_refusal(reply: str) -> bool:
@@ -345,12 +358,12 @@ def asks_again(message: str) -> bool:
 def drop_told(message: str) -> str:
     """Return the sentences of a message that ask for something, without those in which its author only tells.
 
-    >>> drop_told("My name is Jonas and I live in Hamburg. How are you today?"), drop_told("My name is Jonas.")
-    ('How are you today?', 'My name is Jonas.')
+    >>> drop_told("My name is Jonas and I live in Hamburg. How are you today?"), drop_told("Ugh. I missed my train.")
+    ('How are you today?', 'Ugh. I missed my train.')
     """
     sentences = _SENTENCE_END.split(message)
     asking = [sentence for sentence in sentences if not tells_only(sentence)]
-    return " ".join(asking).strip() if 0 < len(asking) < len(sentences) else message
+    return " ".join(asking).strip() if any(asks(text) or asks_for_change(text) for text in asking) else message
 
 
 def asks_what_was_said(question: str) -> bool:

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import date, timedelta
 from pathlib import PurePosixPath
 from typing import Any
 
 _DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)(?=$|[T ])")
+_WRITTEN = re.compile(r"(?<!\d)(\d{4})-(\d\d)-(\d\d)(?!\d)")
 _DAYS: Mapping[str, int] = {
     **dict.fromkeys(("明々後日", "しあさって", "大后天"), 3),
     "大前天": -3,
@@ -71,6 +73,19 @@ def _find_weekday(said: re.Match[str], today: date, is_past: bool) -> date:
     if said["last"] or (is_past and not said["next"]):
         return today + timedelta(ahead - 7)
     return today + timedelta(ahead or (7 if said["next"] else 0))
+
+
+def list_weekdays(text: str) -> set[str]:
+    """Return the days of the week of the dates that a text has, in English.
+
+    >>> list_weekdays("on 2026-12-04")
+    {'friday'}
+    """
+    found = set[str]()
+    for year, month, day in _WRITTEN.findall(text):
+        with suppress(ValueError):
+            found.add(_WEEKDAYS[date(int(year), int(month), int(day)).weekday()].split()[0])
+    return found
 
 
 def is_date(value: object) -> bool:

@@ -122,10 +122,13 @@ def _list_calls_for_question(
         yield meant
     elif (before := requests.find_tools_before()) and _can_ask_for(chat, before):
         yield AskedCall(before, by_question=True, names=list_names(question) or list_follow_ups(question))
+    if is_chosen:
+        yield from _list_chosen_calls_behind(chat)
+        return
     # before what the words mean: a call with one of these has a value of the question
     if left_over := requests.find_left_over():
         yield from _list_calls_for_rest(chat, left_over)
-    yield from _list_chosen_calls_behind(chat) if is_chosen else _list_calls_by_words(chat, meant)
+    yield from _list_calls_by_words(chat, meant)
 
 
 def _list_calls_by_words(chat: Conversation, meant: AskedCall | None) -> Iterator[AskedCall]:
@@ -171,7 +174,7 @@ def _list_chosen_calls(
     places = list_places(question)
     if takers := [taker for place in places for taker in find_takers(place, tools)]:
         yield AskedCall(takers, by_question=True, names=places, is_chosen=True)
-    if likely := _rank_reading_tools(chat, question):
+    if not parts and (likely := _rank_reading_tools(chat, question)):
         yield AskedCall(likely, is_chosen=True, is_meant=True)
     # "What does the memory say of Ben?" is not of the machine's
     if domain := _find_domain_reading_tools(chat, question):
@@ -182,12 +185,17 @@ def _list_chosen_calls_behind(chat: Conversation) -> Iterator[AskedCall]:
     """Return the further calls of a turn, made if the model prefers them: for a failed one, and for each part."""
     requests = OpenRequests(chat)
     if others := requests.find_other_tools():
-        yield AskedCall(others, by_question=True, is_chosen=True)
+        # alone, since behind the failed call a model calls anything
+        yield AskedCall(others, find_question(chat), by_question=True, is_chosen=True)
     yield from _list_chosen_parts(chat, requests.list_parts())
     if joined := requests.find_joined_tools():
         # in the conversation, a model may repeat the first call
         for request in (*requests.list_named_parts(), ""):
             yield AskedCall(joined, request, by_question=True, is_joined=True)
+    if left_over := requests.find_left_over():
+        tools = _list_choosable_tools(chat, find_question(chat))
+        takers = [taker for name in left_over for taker in find_takers(name, tools)]
+        yield AskedCall(takers or tools, by_question=True, names=left_over, is_chosen=True)
 
 
 def _list_chosen_parts(chat: Conversation, parts: Sequence[str]) -> Iterator[AskedCall]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from ..calls.described_calls import drop_told
 from ..calls.percentages import find_percentages
-from ..calls.written_values import drop_near_year, list_days
+from ..calls.written_values import drop_near_year, list_days, list_weekdays
 from ..core.messages import UNSENT_KINDS, Message, ToolResult
 from ..prompt.budget import find_last_turn
 from ..prompt.compose import is_correction
@@ -126,6 +126,10 @@ class Source:
         return frozenset(word[:_MIN_WORD_LENGTH] for word in self.words if len(word) >= _MIN_WORD_LENGTH)
 
     @cached_property
+    def _weekdays(self) -> set[str]:
+        return list_weekdays(self.text)
+
+    @cached_property
     def squeezed(self) -> str:
         """Its letters and digits alone."""
         return "".join(WORD.findall(self.text))
@@ -187,7 +191,8 @@ class Source:
             return True
         if word.isdigit():
             return float(word) in self._numbers
-        if float(_NUMBER_WORDS.get(word, -1)) in self._numbers:  # "December" of 2026-12-04
+        # "December" and "Friday" of 2026-12-04
+        if float(_NUMBER_WORDS.get(word, -1)) in self._numbers or word in self._weekdays:
             return True
         return len(word) >= _MIN_WORD_LENGTH and word.isascii() and word[:_MIN_WORD_LENGTH] in self._stems
 

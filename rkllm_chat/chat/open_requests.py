@@ -20,7 +20,18 @@ from ..prompt.tool_ranking import (
     split_requests,
 )
 from .call_choice import can_choose
-from .evidence import WORD, Evidence, Source, count_things, found_nothing, is_query, list_names, walk_leaves
+from .evidence import (
+    KATAKANA,
+    WORD,
+    Evidence,
+    Source,
+    count_things,
+    found_nothing,
+    is_query,
+    list_names,
+    sounds_like,
+    walk_leaves,
+)
 from .tool_traits import describe_tool, may_write, shares_term, takes_query
 from .turn_rules import TurnRules
 
@@ -51,8 +62,13 @@ class OpenRequests(TurnRules):
         called = {(result.server, result.tool) for result in evidence.results}
         tools = (tool for tool in self._tools if (tool.server, tool.name) in called)
         about = {term for tool in tools for term in extract_terms(describe_tool(tool))}  # `get_memory` looks up "RAM"
-        left_over = evidence.left_over
-        return [name for name in left_over if not name.isalpha() or about.isdisjoint(extract_terms(name))]
+        used = [str(value) for result in evidence.results for value in walk_leaves(result.arguments)]
+        return [
+            name
+            for name in evidence.left_over
+            if not (name.isalpha() and not about.isdisjoint(extract_terms(name)))
+            and not (KATAKANA.fullmatch(name) and any(sounds_like(name, value) for value in used))
+        ]
 
     def list_unsettled(self) -> list[str]:
         """Return the names and files of a question in no call and no result; a word in katakana was translated.
@@ -129,9 +145,8 @@ class OpenRequests(TurnRules):
         question = evidence.question.original
         if not can_choose(self._chat, question):
             return []
-        parts = split_clauses(question)
-        asking = [part for part in parts if asks(part) or asks_for_change(part)] or parts
-        return [part for part in self._list_open(parts) if part in asking and not _THING.fullmatch(part)]
+        parts = self._list_open(split_clauses(question))
+        return [part for part in parts if (asks(part) or asks_for_change(part)) and not _THING.fullmatch(part)]
 
     def list_named_parts(self) -> list[str]:
         """Return the open parts of an English question that only name what the rest asks for: "and a kid?"."""

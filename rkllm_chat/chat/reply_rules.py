@@ -229,13 +229,14 @@ def _mentions_result(reply: str, text: str, evidence: Evidence, others: str) -> 
     An answer in another script than the result may be a translation, which keeps the numbers.
     """
     is_translated = bool(CJK_RUN.search(reply)) != bool(CJK_RUN.search(text))
-    said = Source(reply)
-    asked = evidence.question.words | evidence.used.words | get_stop_words() | Source(others).words
+    said, told_by_others = Source(reply), Source(others)
+    asked = evidence.question.words | evidence.used.words | get_stop_words() | told_by_others.words
     told = [
         word
         for word in WORD.findall(normalize(_read_values(text)))
         if (len(word) > 2 or word.isdigit())
-        and not (word in asked or (word.isalpha() and evidence.question.has(word)))  # "file" is no news of "files"
+        # "file" is no news of "files", nor "Friday" of another date on a Friday
+        and not (word in asked or (word.isalpha() and (evidence.question.has(word) or told_by_others.has(word))))
     ]
     numbers = [*filter(str.isdigit, told)]
     if is_translated:

@@ -42,6 +42,8 @@ _NOUNS = """
     trigger update
 """
 """Those that are as often what a tool tells of: "book details", "pet record"; the description says which it is."""
+_QUESTION_WORDS = "are can do does has how is what when where which who whose why"
+"""How the name of a tool begins that answers a question: "where_to_put_item"."""
 _FIRST_WORD = re.compile(r"\W*(?:this tool\s+|tool to\s+|use this(?: tool)? to\s+)?([a-z]+)", re.IGNORECASE)
 """The first word of a description that says something."""
 _ORDER = re.compile(
@@ -65,6 +67,8 @@ def may_write(tool: Tool) -> bool:
 
 @lru_cache(maxsize=4096)
 def _seems_to_write(name: str, description: str) -> bool:
+    if next(iter(WORD.findall(split_name(name).casefold())), "") in _QUESTION_WORDS.split():
+        return False
     verb = stem_word(_find_verb(name, description))
     reading, changing = _stem_words(READING_VERBS), _stem_words(_CHANGING_VERBS)
     if verb in reading or verb in changing:

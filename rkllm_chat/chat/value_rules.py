@@ -19,6 +19,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from ..calls.described_calls import (
+    asks_again,
     asks_for_change,
     asks_what_was_said,
     find_takers,
@@ -240,7 +241,7 @@ class ValueRules(TurnRules):
         if not arguments:
             is_named = not by_question or shares_term(tool.name, evidence.question)
             return not may_write(tool) and is_named and not names_tool(tool, evidence.question)
-        if not by_question and self._repeats_earlier_call(tool, arguments, evidence):
+        if self._repeats_earlier_call(tool, arguments, evidence):
             return False
         if by_question and may_write(tool) and any(map(is_composed, walk_leaves(arguments))):
             return False
@@ -264,9 +265,10 @@ class ValueRules(TurnRules):
     def _repeats_earlier_call(self, tool: Tool, arguments: Mapping[str, Any], evidence: Evidence) -> bool:
         """Return whether a call of an earlier turn is only made again: it has nothing of the question.
 
-        Made to call, a small model repeats one for "How come chains wear out?". A larger one says what it prefers.
+        Made to call, a model repeats one for "How come chains wear out?" or "What do two of us pay each?", whose result
+        the conversation has.
         """
-        if can_choose(self._chat, evidence.question.original):
+        if asks_again(evidence.question.original):
             return False
         results = [message.result for message in self._chat.visible_messages if message.result]
         made = [result.arguments for result in results if (result.server, result.tool) == (tool.server, tool.name)]

@@ -78,11 +78,17 @@ The kind of a value ("notes.txt" is a file) indicates a tool; its text does not.
 """
 _QUOTE = re.compile(r"""(?<!\w)(["'`])(?!\1).{1,200}?\1(?!\w)|“[^”]{1,200}”|「[^」]{1,200}」|『[^』]{1,200}』""")
 _JOINT = re.compile(
-    r"\b(?:and|then|also)\b|[;；]|(?<=[。！？])|(?<=[.!?]) "
-    "|それから|それと|そして|次に|あと|ついでに|还有(?=[，、：])|(?<=[，、。；])还有|然后|再|另外|以及|同时|顺便"
+    rf"\b(?:and|then|also)\b|[;；]|(?<=[。！？])|(?<=[.!?]) |(?<=[!?])(?=[{CJK}])"
+    "|それから|それと|そして|次に|あと|ついでに|还有(?=[，、：])|(?<=[，、。；！？!?])还有|然后|再|另外|以及|同时|顺便"
 )
 """Separators between the requests of a question."""
 _BETWEEN_REQUESTS = " ,、，"
+_INTERJECTION = re.compile(
+    r"\W*(?:cool|good|great|hello|hey|hi|nice|no|oh|ok|okay|right|sure|thanks|thank you|ugh|well|yes"
+    r"|ありがとう(?:ございます)?|うん|なるほど|はい|了解(?:です)?|嗯|好[的吧]?|对了|谢谢你?)\W*",
+    re.IGNORECASE,
+)
+"""What asks for nothing by itself."""
 _CJK_COMMA = re.compile("[、，]")
 CAMEL_CASE = re.compile(r"(?<=[a-z\d])(?=[A-Z])")
 """Where a word begins in a name such as `getWeather`."""
@@ -237,9 +243,13 @@ def split_requests(question: str) -> list[str]:
 
 
 def split_clauses(question: str) -> list[str]:
-    """Return the requests of a question, in Japanese and Chinese also divided at commas: "... 金額と、... 容量を"."""
-    clauses = (clause.strip() for request in _JOINT.split(question) for clause in _CJK_COMMA.split(request))
-    return [*filter(None, clauses)]
+    """Return the requests of a question, in Japanese and Chinese also divided at commas: "... 金額と、... 容量を".
+
+    >>> split_clauses("ok then book it, and when does it start?")
+    ['book it,', 'when does it start?']
+    """
+    clauses = [clause.strip() for request in _JOINT.split(question) for clause in _CJK_COMMA.split(request)]
+    return [clause for clause in clauses if clause and not _INTERJECTION.fullmatch(clause)] or [*filter(None, clauses)]
 
 
 def _cover_other_terms(

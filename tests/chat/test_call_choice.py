@@ -194,6 +194,39 @@ def test_each_open_part_of_a_question_is_asked_alone() -> None:
     assert [name for name, _ in toolbox.called] == ["fetch", "search_nodes"]
 
 
+def test_nothing_is_called_for_the_day_of_a_date_nor_for_a_part_that_asks_for_nothing() -> None:
+    question = "ok then show what is on at the office on Thursday 2026-12-10"
+    events = call_text("list_events", date="2026-12-10")
+    replies = [events, "Dentist, 15:30.", call_text("get_clock", place="Thursday"), "-", "-"]
+    chat, toolbox, backend = open_choosing_town(replies, {question: "list_events", "ok": "get_clock"}, TALKED)
+    assert "Dentist" in read(take_turn(chat, question))
+    assert toolbox.called == [("list_events", {"date": "2026-12-10"})] and backend.forced == []
+
+
+def test_a_word_in_katakana_is_looked_up_as_it_sounds() -> None:
+    first, question = "リガは何時？", "じゃあビリニュスは？"
+    riga, vilnius = (call_text("get_clock", place=place) for place in ("Riga", "Vilnius"))
+    other = call_text("search_nodes", query="ビリニュス")
+    replies = [riga, "18:20です。", vilnius, "18:20です。", *[other] * 3, *["18:20です。"] * 2]
+    chat, toolbox, _ = open_choosing_town(replies, {first: "get_clock", question: "get_clock"})
+    take_turn(chat, first)
+    take_turn(chat, question)
+    assert toolbox.called == [("get_clock", {"place": "Riga"}), ("get_clock", {"place": "Vilnius"})]
+
+
+@pytest.mark.parametrize(
+    ("question", "is_made"), [("So what do two of us pay each?", False), ("What did an adult pay?", True)]
+)
+def test_a_call_of_the_conversation_is_not_made_again_for_a_sum(question: str, is_made: bool) -> None:
+    first, call = "How much does an adult pay?", call_text("entry_price", kind="adult")
+    chat, _, backend = open_choosing_town([call, "It is 9.80.", "4.90 each.", *[call] * 3, "It is 9.80.", "-"], {})
+    chat.toolbox = toolbox = Farm({})
+    backend.preferred = {first: "entry_price", question: "entry_price"}
+    take_turn(chat, first)
+    take_turn(chat, question)
+    assert (len(toolbox.called) > 1) is is_made
+
+
 def test_a_part_is_asked_alone_where_all_of_the_question_is_for_words() -> None:
     question, last = "Tell me of Vilnius, and what is on 2026-12-10?", "what is on 2026-12-10?"
     events = call_text("list_events", date="2026-12-10")
@@ -305,6 +338,8 @@ def test_what_one_tool_fails_to_do_is_asked_of_another() -> None:
     take_turn(chat, question)
     assert toolbox.called == [("get_bill", {"number": "4711"}), ("list_events", {"date": "4711"})]
     assert "get_bill" not in backend.forced[0]
+    # behind the call that failed, the model would call anything
+    assert backend.prompts[2][-1].text == question
 
 
 def test_an_engine_that_would_lose_the_conversation_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -500,7 +535,9 @@ def test_each_tool_is_preferred_by_itself() -> None:
     assert {name for _, name in backend.asked} == {"get_clock", "list_folder", "get_bill"}
 
 
-@pytest.mark.parametrize("question", ["Do you remember my town?", "你还记得我的城市吗？"])
+@pytest.mark.parametrize(
+    "question", ["Do you remember my town?", "你还记得我的城市吗？", "どの町って言ったっけ？", "So what was my name?"]
+)
 def test_who_asks_what_was_said_calls_nothing(question: str) -> None:
     chat, toolbox, backend = open_choosing_town(["Lyon."], {question: "get_clock"}, TALKED)
     assert read(take_turn(chat, question)) == "Lyon." and toolbox.called == [] and backend.asked == []
