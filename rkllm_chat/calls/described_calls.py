@@ -142,6 +142,7 @@ _NEGATION = re.compile(
 _FAILURE = re.compile(r"fail|error|invalid|wrong|失敗|失败|エラー|错误|無効|无效", re.IGNORECASE)
 _SENTENCE = re.compile(r"[^.!?。！？\n]+(?:\.\w[^.!?。！？\n]*)*")
 _MIN_QUESTION_LENGTH = 6
+_ASKED_BACK = re.compile(r"(?:[?？]|かな?。?|[吗呢]。?)\s*$")
 _ASKED_WORD = re.compile(r"[\u3040-\u9fff]|[^\W_\u3040-\u9fff]+")
 _MIN_REPEATED = 0.8
 """Share of the words, or Japanese and Chinese characters, that a question asked back has of the question."""
@@ -301,7 +302,7 @@ def repeats_question(reply: str, question: str) -> bool:
     if not (asks(question) and len(asked) >= _MIN_QUESTION_LENGTH):
         return False
     words, known = ([*map(str.casefold, _ASKED_WORD.findall(text))] for text in (reply, question))
-    is_asked = reply.rstrip().endswith(("?", "？")) and len(words) >= _MIN_QUESTION_LENGTH
+    is_asked = _ASKED_BACK.search(reply) is not None and len(words) >= _MIN_QUESTION_LENGTH
     return said.endswith(asked) or (is_asked and sum(map(known.__contains__, words)) >= _MIN_REPEATED * len(words))
 
 

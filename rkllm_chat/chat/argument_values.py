@@ -31,6 +31,7 @@ from .evidence import (
 from .tool_traits import may_write, split_name
 
 __all__ = [
+    "drop_defaults",
     "drop_made_up_days",
     "drop_placeholders",
     "fill_day",
@@ -106,6 +107,12 @@ def list_unsupported_optional(tool: Tool, arguments: Mapping[str, Any], known: S
     """Return the optional ones of `list_unsupported`."""
     required = required_of(tool.schema)
     return [name for name in list_unsupported(tool, arguments, known) if name not in required]
+
+
+def drop_defaults(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments without those that have the default of the schema."""
+    declared = properties_of(tool.schema)
+    return {name: value for name, value in arguments.items() if not _is_default(value, declared.get(name))}
 
 
 def drop_placeholders(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -221,4 +228,8 @@ def is_choice_or_default(value: object, schema: Any) -> bool:
     if not isinstance(schema, Mapping):
         return False
     choices = schema.get("enum")
-    return (isinstance(choices, list) and value in choices) or ("default" in schema and schema["default"] == value)
+    return (isinstance(choices, list) and value in choices) or _is_default(value, schema)
+
+
+def _is_default(value: object, schema: Any) -> bool:
+    return isinstance(schema, Mapping) and "default" in schema and bool(schema["default"] == value)

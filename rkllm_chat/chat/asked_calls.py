@@ -185,17 +185,21 @@ def _list_chosen_calls_behind(chat: Conversation) -> Iterator[AskedCall]:
     """Return the further calls of a turn, made if the model prefers them: for a failed one, and for each part."""
     requests = OpenRequests(chat)
     if others := requests.find_other_tools():
-        # alone, since behind the failed call a model calls anything
+        # sooner one of the server that was asked; of all the others a model calls anything behind the one that failed
+        called = {server for server, _ in _list_called(chat)}
+        if own := [tool for tool in others if tool.server in called]:
+            yield AskedCall(own, by_question=True, is_chosen=True)
         yield AskedCall(others, find_question(chat), by_question=True, is_chosen=True)
+    # first in the conversation, which says what is asked of "what at the harbour?"
+    if left_over := requests.find_left_over():
+        tools = _list_choosable_tools(chat, find_question(chat))
+        takers = [taker for name in left_over for taker in find_takers(name, tools)]
+        yield AskedCall(takers or tools, by_question=True, names=left_over, is_chosen=True)
     yield from _list_chosen_parts(chat, requests.list_parts())
     if joined := requests.find_joined_tools():
         # in the conversation, a model may repeat the first call
         for request in (*requests.list_named_parts(), ""):
             yield AskedCall(joined, request, by_question=True, is_joined=True)
-    if left_over := requests.find_left_over():
-        tools = _list_choosable_tools(chat, find_question(chat))
-        takers = [taker for name in left_over for taker in find_takers(name, tools)]
-        yield AskedCall(takers or tools, by_question=True, names=left_over, is_chosen=True)
 
 
 def _list_chosen_parts(chat: Conversation, parts: Sequence[str]) -> Iterator[AskedCall]:

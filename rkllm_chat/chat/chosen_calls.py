@@ -44,8 +44,8 @@ class ChosenCalls:
         self._chat, self._requests = chat, requests
         self.is_unsure = False
         self._preferences: dict[tuple[str, str], float] = {}  # by call and message
-        # messages of which nothing more is asked: they are for words, or were asked alone
-        self._settled: set[str] = set()
+        self._settled: set[str] = set()  # messages for words
+        self._asked: set[tuple[str, bool]] = set()  # messages behind calls, and whether each was asked alone
 
     @property
     def are_asked_first(self) -> bool:
@@ -89,10 +89,11 @@ class ChosenCalls:
             asked = replace(asked, tools=await self._find_preferred(asked.tools, message, emit))
         if asked.is_meant and not asked.tools:
             return None, None
-        if asked.is_chosen and message in self._settled and not asked.is_meant:
+        way = message, bool(asked.request)
+        if asked.is_chosen and not asked.is_meant and (message in self._settled or way in self._asked):
             return None, None
         if asked.is_chosen and has_called(self._chat):
-            self._settled.add(message)  # each part is asked alone once
+            self._asked.add(way)  # once
         call = await self._requests.ask_for_call(asked, emit)
         if call and asked.is_joined and not self._names_another(call):
             return None, None  # it is none of what the question joins

@@ -151,7 +151,8 @@ class OpenRequests(TurnRules):
     def list_named_parts(self) -> list[str]:
         """Return the open parts of an English question that only name what the rest asks for: "and a kid?"."""
         parts = self._list_open(split_clauses(self._evidence.question.original))
-        return [part for part in parts if part.isascii() and len(WORD.findall(part)) <= _MAX_NAMING_WORDS]
+        short = [part for part in parts if part.isascii() and len(WORD.findall(part)) <= _MAX_NAMING_WORDS]
+        return [part for part in short if extract_question_terms(part)]
 
     def _list_open(self, parts: Sequence[str]) -> list[str]:
         """Return the parts that no call has looked up; none of a question that has one part."""

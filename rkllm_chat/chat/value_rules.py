@@ -44,6 +44,7 @@ from ..prompt.tool_ranking import (
     rank_tools,
 )
 from .argument_values import (
+    drop_defaults,
     drop_made_up_days,
     fill_day,
     is_choice_or_default,
@@ -239,7 +240,9 @@ class ValueRules(TurnRules):
         if any(_changes_table_unasked(value, evidence.question) for value in walk_leaves(arguments)):
             return False
         if not arguments:
-            is_named = not by_question or shares_term(tool.name, evidence.question)
+            # who may choose has preferred it
+            about = describe_tool(tool) if can_choose(self._chat, evidence.question.original) else tool.name
+            is_named = not by_question or shares_term(about, evidence.question)
             return not may_write(tool) and is_named and not names_tool(tool, evidence.question)
         if self._repeats_earlier_call(tool, arguments, evidence):
             return False
@@ -255,7 +258,7 @@ class ValueRules(TurnRules):
         used = [*arguments, *(str(leaf) for result in evidence.results for leaf in walk_leaves(result.arguments))]
         has_names = any(name.isascii() and name.istitle() for name in list_names(evidence.question.original))
         has_value = len(unsupported) < len(arguments)
-        return all(
+        return not any(is_placeholder(arguments[name]) for name in unsupported) and all(
             may_be_translation(arguments[name], evidence.question, used)
             or (has_value and str(arguments[name]).isalpha() and _CODE.fullmatch(str(arguments[name])))
             or (has_names and is_time_zone(name, arguments[name]))
@@ -271,8 +274,9 @@ class ValueRules(TurnRules):
         if asks_again(evidence.question.original):
             return False
         results = [message.result for message in self._chat.visible_messages if message.result]
-        made = [result.arguments for result in results if (result.server, result.tool) == (tool.server, tool.name)]
-        return arguments in made and not any(map(evidence.question.has_part, walk_leaves(arguments)))
+        of_tool = [result.arguments for result in results if (result.server, result.tool) == (tool.server, tool.name)]
+        values, made = drop_defaults(tool, arguments), [drop_defaults(tool, earlier) for earlier in of_tool]
+        return values in made and not any(map(evidence.question.has_part, walk_leaves(values)))
 
     def names_another(self, tool: Tool, arguments: Mapping[str, Any]) -> bool:
         """Return whether a call looks up one more thing of those that the question joins.

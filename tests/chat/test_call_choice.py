@@ -218,9 +218,16 @@ def test_a_word_in_katakana_is_looked_up_as_it_sounds() -> None:
     ("question", "is_made"), [("So what do two of us pay each?", False), ("What did an adult pay?", True)]
 )
 def test_a_call_of_the_conversation_is_not_made_again_for_a_sum(question: str, is_made: bool) -> None:
+    class Rated(Farm):
+        @staticmethod
+        def make_schema(parameters: str) -> Mapping[str, Any]:
+            schema = Farm.make_schema(parameters)
+            return {**schema, "properties": {**schema["properties"], "rate": {"default": "usual"}}}
+
     first, call = "How much does an adult pay?", call_text("entry_price", kind="adult")
-    chat, _, backend = open_choosing_town([call, "It is 9.80.", "4.90 each.", *[call] * 3, "It is 9.80.", "-"], {})
-    chat.toolbox = toolbox = Farm({})
+    again = call_text("entry_price", kind="adult", rate="usual")
+    chat, _, backend = open_choosing_town([call, "It is 9.80.", "4.90 each.", *[again] * 3, "It is 9.80.", "-"], {})
+    chat.toolbox = toolbox = Rated({})
     backend.preferred = {first: "entry_price", question: "entry_price"}
     take_turn(chat, first)
     take_turn(chat, question)
@@ -324,22 +331,27 @@ def test_an_unsure_call_that_finds_nothing_is_answered_in_words() -> None:
     backend.unsure = {question}
     assert "1998" not in read(take_turn(chat, question))
     # an unsure call of the model itself runs
-    chat, toolbox, backend = open_choosing_town([call_text("get_bill", number="17"), "Nothing.", "-", "-"], {}, TALKED)
+    chat, toolbox, backend = open_choosing_town(
+        [call_text("get_bill", number="17"), "Nothing.", *["-"] * 3], {}, TALKED
+    )
     backend.unsure = {"Hm, bill 17?"}
     answer = read(take_turn(chat, "Hm, bill 17?"))
     assert toolbox.called == [("get_bill", {"number": "17"})] and "There is no such thing." in answer
 
 
 def test_what_one_tool_fails_to_do_is_asked_of_another() -> None:
-    question, other = "Kas yra 4711?", call_text("list_events", date="4711")
-    replies = [call_text("get_bill", number="4711"), "Nothing.", other, "A dentist.", "-"]
-    chat, toolbox, backend = open_choosing_town(replies, {question: "list_events"}, TALKED)
-    backend.unsure = {question}
-    take_turn(chat, question)
-    assert toolbox.called == [("get_bill", {"number": "4711"}), ("list_events", {"date": "4711"})]
-    assert "get_bill" not in backend.forced[0]
-    # behind the call that failed, the model would call anything
-    assert backend.prompts[2][-1].text == question
+    question, bill = "Kas yra 4711?", ("get_bill", {"number": "4711"})
+    events, page = ("list_events", {"date": "4711"}), ("fetch", {"url": "4711"})
+    # one of its server is called in the conversation; of all others a model calls anything behind the failed one
+    for made, alone in ((events, False), (page, True)):
+        replies = [call_text(bill[0], **bill[1]), "Nothing.", *(call_text(name, **values) for name, values in (made,))]
+        replies[2:2] = [call_text("list_events", date="monday")] if alone else []
+        chat, toolbox, backend = open_choosing_town([*replies, "Found.", *["-"] * 3], {question: made[0]}, TALKED)
+        backend.unsure = {question}
+        take_turn(chat, question)
+        assert toolbox.called == [bill, made]
+        assert not any("get_bill" in rules for rules in backend.forced)
+        assert (backend.prompts[len(replies) - 1][-1].text == question) is alone
 
 
 def test_an_engine_that_would_lose_the_conversation_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
