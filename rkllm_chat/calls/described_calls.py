@@ -356,6 +356,11 @@ def asks_again(message: str) -> bool:
     return bool(_AGAIN.search(message))
 
 
+def split_sentences(text: str) -> list[str]:
+    """Return the sentences and lines of a text."""
+    return [sentence for line in text.splitlines() for sentence in _SENTENCE_END.split(line) if sentence]
+
+
 def drop_told(message: str) -> str:
     """Return the sentences of a message that ask for something, without those in which its author only tells.
 

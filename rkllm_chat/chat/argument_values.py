@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
+from pathlib import Path
 from typing import Any
 
 from ..calls.schema.resolve import properties_of, required_of
@@ -44,6 +45,7 @@ __all__ = [
     "list_unsupported_required",
     "may_be_translation",
     "uses_name",
+    "write_full_paths",
 ]
 
 _PLACEHOLDER = re.compile(
@@ -52,6 +54,10 @@ _PLACEHOLDER = re.compile(
     re.IGNORECASE,
 )
 """What models write into an argument that is not given."""
+_PAST_TIME = re.compile(r"(?:last|past) \w+|(?:\d+|an?|one) [a-z]+ ago", re.IGNORECASE)
+"""A time that is told from now on, as version control takes it."""
+_MAX_PATH_LENGTH = 400
+"""Characters of a path that is looked for."""
 _SAMPLE_NAME = re.compile(r"(?:john|jane) (?:doe|smith)", re.IGNORECASE)
 """Names that models make up where nobody was named."""
 _GENERIC_WORDS = """
@@ -146,8 +152,34 @@ def drop_made_up_days(tool: Tool, arguments: Mapping[str, Any], evidence: Eviden
     optional = {*arguments} - {*required_of(tool.schema)}
     told = [evidence.question.original, evidence.said.original, evidence.referred]
     known = Source("\n".join([*told, *(result.text for result in evidence.results)]))
-    made_up = {name for name in optional if is_date(arguments[name]) and not known.has(arguments[name])}
+    days = (name for name in optional if is_date(arguments[name]) or _PAST_TIME.fullmatch(str(arguments[name])))
+    made_up = {name for name in days if not known.has(arguments[name])}
     return {name: value for name, value in arguments.items() if name not in made_up}
+
+
+def write_full_paths(arguments: Mapping[str, Any], folders: Sequence[str], working: str) -> Mapping[str, Any]:
+    """Return the arguments with the full path of files that a user names from the working folder.
+
+    A server reads "files/plan.txt" from its own folder, and there is no folder "files" in it.
+
+    Args:
+        arguments: The arguments of a call.
+        folders: The folders of its server.
+        working: The working folder.
+    """
+
+    def write(value: object) -> object:
+        if not isinstance(value, str) or not folders or "/" not in value or not 0 < len(value) <= _MAX_PATH_LENGTH:
+            return value
+        path = Path(working, value)
+        is_inside = not Path(value).is_absolute() and any(map(path.is_relative_to, folders))
+        return str(path) if is_inside and path.exists() and not any(map(_has_file(value), folders)) else value
+
+    return {name: write(value) for name, value in arguments.items()}
+
+
+def _has_file(name: str) -> Callable[[str], bool]:
+    return lambda folder: Path(folder, name).exists()
 
 
 def is_placeholder(value: object) -> bool:

@@ -13,7 +13,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
-from ..calls.described_calls import drop_told
+from ..calls.described_calls import drop_told, is_question, split_sentences
 from ..calls.percentages import find_percentages
 from ..calls.written_values import drop_near_year, list_days, list_weekdays
 from ..core.messages import UNSENT_KINDS, Message, ToolResult
@@ -164,7 +164,7 @@ class Source:
         words = WORD.findall(text)
         if not words or is_composed(text):
             return True
-        if not any(word.isalpha() for word in words):
+        if not any(word[0].isalpha() for word in words):  # "B2" is none
             numbers = NUMBER.findall(drop_near_year(text, date.today()))
             return all(self._has_number(number, _CLOCK.search(text) is not None) for number in numbers)
         squeezed = "".join(words)
@@ -284,6 +284,11 @@ class Evidence:
         """Return how many calls of the turn that failed were about something."""
         failed = [result for result in self.results if result.status == "failed"]
         return sum(Source(_write_call(result)).has(name) for result in failed)
+
+    @cached_property
+    def told(self) -> Source:
+        """What the user said in the turns before without asking: "I live in Lyon" of "I live in Lyon. How are you?"."""
+        return Source("\n".join(text for text in split_sentences(self.said.original) if not is_question(text)))
 
     @property
     def called_before(self) -> Set[tuple[str, str]]:

@@ -203,8 +203,10 @@ class OpenRequests(TurnRules):
         evidence = self._evidence
         if not (evidence.results and self._are_strict):
             return []
+        last = evidence.results[-1]
         failed = next(filter(found_nothing, reversed(evidence.results)), None)
-        last = failed or evidence.results[-1]
+        failed = failed if failed and (failed is last or is_query(failed)) else None
+        last = failed or last
         own = [tool for tool in self._tools if tool.server == last.server]
         called = [result.tool for result in evidence.results if result.server == last.server]
         if failed and not is_query(failed):

@@ -17,6 +17,7 @@ from ..calls.described_calls import (
     claims_change,
     is_apology,
     is_data,
+    is_question,
     is_refusal,
     repeats_question,
     tells_only,
@@ -53,6 +54,8 @@ _MIN_FOREIGN_LETTERS = 8
 """Chinese and Japanese characters from which on an answer is a sentence in one of these languages."""
 _MIN_REPEATED = 12
 """Characters from which on an answer that an earlier turn has repeats it: "Yes." may be one to many questions."""
+_MIN_TOLD = 4
+"""Letters of a word from which on it may be what a user has told."""
 _KANJI_NAME = re.compile(r"[\u4e00-\u9fff]{2,}")
 _LIST_NUMBER = re.compile(r"^\s*\d+[.)、]", re.MULTILINE)
 _TOOL_WORD = re.compile(r"\b(?:tools?|functions?|servers?|mcp)\b|\w_\w|ツール|関数|サーバ|工具|函数|服务器")
@@ -133,8 +136,8 @@ class ReplyRules(TurnRules):
         return ReplyDiscarded(reason="unmade") if is_claimed and not self._has_changed(evidence) else None
 
     def is_change_open(self, reply: str) -> bool:
-        """Return whether a change is claimed that no call has made, or the call that the question asks for failed."""
-        return bool(self.find_unmade(reply)) or self._has_failed_change()
+        """Return whether a change that the question asks for is claimed, or told how to make, and no call made it."""
+        return bool(self.find_unmade(reply)) or self._has_failed_change() or self._tells_how(reply)
 
     def tells_what_was_said(self, reply: str, values: Sequence[str]) -> bool:
         """Return whether a question asks for what the user said before, by its form or by what is told or looked up.
@@ -149,8 +152,10 @@ class ReplyRules(TurnRules):
         question = evidence.question
         is_about_user = not FIRST_PERSON.isdisjoint(question.words) or CJK_RUN.search(question.text)
         told = [*list_names(reply), *_KANJI_NAME.findall(reply), *values]
+        if not FIRST_PERSON.isdisjoint(question.words):  # "Your favourite colour is green."
+            told += (word for word in WORD.findall(normalize(reply)) if len(word) >= _MIN_TOLD and word.isalpha())
         new = [name for name in told if not question.has(name)]
-        said = [name for name in new if evidence.said.has(name)]
+        said = [name for name in new if evidence.told.has(name)]
         is_told = bool(is_about_user and said) and not any(map(NUMBER.search, {*new} - {*said}))
         return (is_told and not is_refusal(reply)) or asks_what_was_said(question.text)
 
@@ -213,6 +218,17 @@ class ReplyRules(TurnRules):
         dates = {index: " ".join(_DATE.findall(text)) for index, text in told.items()}
         others = {index: " ".join(date for other, date in dates.items() if other != index) for index in told}
         return {index: _mentions_result(reply, text, evidence, others[index]) for index, text in told.items()}
+
+    def _tells_how(self, reply: str) -> bool:
+        """Return whether a reply behind look-ups tells how to make the change that the question asks for.
+
+        "To add butter to the list in shopping.txt, you would need to append a line", behind what the file has.
+        """
+        evidence = self._evidence
+        question = evidence.question.original
+        is_open = bool(evidence.results) and not (evidence.refused or self._has_changed(evidence))
+        is_asked = asks_for_change(question) and not is_question(question)
+        return self._are_strict and is_open and is_asked and is_refusal(reply)
 
     def _has_failed_change(self) -> bool:
         """Return whether the question asks for a change, and of its calls one has failed and none has made a change."""

@@ -35,6 +35,7 @@ from ..calls.time_zones import is_time_zone, write_time_zones
 from ..calls.written_values import write_as_said
 from ..core.events import ReplyDiscarded
 from ..core.messages import Tool, ToolResult
+from ..core.working_folder import find_working_folder
 from ..prompt.tool_ranking import (
     CJK_RUN,
     extract_question_terms,
@@ -56,6 +57,7 @@ from .argument_values import (
     list_unsupported_required,
     may_be_translation,
     uses_name,
+    write_full_paths,
 )
 from .call_choice import can_choose
 from .evidence import (
@@ -340,7 +342,8 @@ class ValueRules(TurnRules):
             arguments = write_as_said(arguments, said, known, found, list_places(said), date.today(), may_write(tool))
             arguments = drop_made_up_days(tool, arguments, self._evidence)
             arguments = arguments if may_write(tool) else fill_day(tool, arguments, said)
-        arguments = _fill_folder(tool, arguments, question, self._chat.get_folders().get(tool.server, ()))
+        folders = self._chat.get_folders().get(tool.server, ())
+        arguments = write_full_paths(_fill_folder(tool, arguments, question, folders), folders, find_working_folder())
         return _drop_unasked(tool, arguments, question) if self._are_strict and not may_write(tool) else arguments
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from ..calls.arguments import validate_arguments
+from ..calls.described_calls import is_question
 from ..config.policy import DELETION_WORDS
 from ..core.errors import ChatError
 from ..core.events import NoticeLevel
@@ -256,9 +257,15 @@ class TerminalFrontend(ABC):
                     return "no"
 
     async def _ask_reason(self) -> str:
-        """Ask why a call is declined; a command is none, and two slashes begin a text as in a message."""
+        """Ask why a call is declined; a command is none, and two slashes begin a text as in a message.
+
+        Nor is a question: who types the next one here has not seen that a reason is asked for.
+        """
         while is_command(reason := (await self.ask_text(self._words("question.reason"), "") or "").strip()):
             await self.run_later(reason)
+        if is_question(reason):
+            await self.run_later(reason)
+            return ""
         return remove_escape(reason)
 
     async def _edit_arguments(self, tool: Tool, arguments: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -312,9 +312,19 @@ def test_what_the_user_said_is_answered_from_the_conversation() -> None:
     for question, reply in (
         ("Which city do I live in?", "You live in Lyon, of course."),
         ("Where did I say I live?", "In a city."),
+        ("What is my favourite colour?", "Your favourite colour is green."),
     ):
-        chat, toolbox, backend = open_choosing_town([reply, CLOCK], {question: "get_clock"}, TALKED)
+        told = [Message("user", "Remember that I like green."), Message("assistant", "I will."), *TALKED]
+        chat, toolbox, backend = open_choosing_town([reply, CLOCK], {question: "get_clock"}, told)
         assert read(take_turn(chat, question)) == reply and not (toolbox.called or backend.asked)
+
+
+def test_what_a_question_before_spoke_of_is_nothing_that_the_user_told() -> None:
+    before = [Message("user", "オーストラリアの首都はどこですか？"), Message("assistant", "キャンベラです。")]
+    replies = ["ビリニュスはリトアニアの首都です。", *[CLOCK] * 3, RESULTS["get_clock"], "-", "-"]
+    chat, toolbox, _ = open_choosing_town(replies, {"ビリニュスは何時？": "get_clock"}, before)
+    take_turn(chat, "ビリニュスは何時？")
+    assert toolbox.called == [("get_clock", {"place": "Vilnius"})]
 
 
 def test_an_unsure_call_that_finds_nothing_is_answered_in_words() -> None:

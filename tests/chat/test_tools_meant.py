@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date, timedelta
 from functools import partial
+from pathlib import Path
 from typing import Any, Literal
 
 import pytest
@@ -150,6 +151,45 @@ def test_a_path_in_the_folder_of_a_server_is_read_by_its_tools() -> None:
         chat.get_folders = partial(dict, files=(folder,))
         take_turn(chat, "Read /srv/notes/wifi.txt for me.")
         assert toolbox.called[0] == (called, path)
+
+
+def test_a_path_from_the_working_folder_is_read_in_the_folder_of_the_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "wifi.txt").write_text("abc", encoding="utf-8")
+    (tmp_path / "notes" / "own").mkdir()
+    (tmp_path / "notes" / "own" / "plan.txt").write_text("def", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    for said, called in (("notes/wifi.txt", str(tmp_path / "notes/wifi.txt")), ("own/plan.txt", "own/plan.txt")):
+        chat, toolbox = open_town([call_text("read_file", path=said), RESULTS["read_file"], "-", "-"])
+        chat.get_folders = partial(dict, files=(str(tmp_path / "notes"),))
+        take_turn(chat, f"Read {said} for me.")
+        assert toolbox.called[0] == ("read_file", {"path": called})
+
+
+def test_a_change_that_a_reply_tells_how_to_make_is_made() -> None:
+    how = "To add butter to the list, you would need to append a line to bakery.txt."
+    written = {"path": "bakery.txt", "content": "butter"}
+    read_file, write_file = call_text("read_file", path="bakery.txt"), call_text("write_file", **written)
+    chat, toolbox = open_town([read_file, how, write_file, "It is written.", "-"])
+    take_turn(chat, "Please add butter to the list in bakery.txt")
+    assert [name for name, _ in toolbox.called] == ["read_file", "write_file"]
+
+
+def test_a_code_in_a_question_is_no_number_of_a_table() -> None:
+    query = call_text("read_query", query="SELECT amount FROM orders WHERE item = 'shelf B0'")
+
+    class Counted(Town):
+        async def call(self, tool: Tool, arguments: Mapping[str, Any], progress: ProgressCallback) -> ToolResult:
+            result = await super().call(tool, arguments, progress)
+            return replace(result, text="[{'cid': 0, 'name': 'item'}]") if tool.name == "describe_table" else result
+
+    toolbox = Counted({})
+    replies = [SCHEMA, "B0.", call_text("list_tables"), "B0.", query, "75.5", "-", "-"]
+    chat = make_chat(replies, toolbox, policy=ALL, prompt_profile="qwen2.5")
+    take_turn(chat, "Which orders in the database have shelf B0?")
+    assert [name for name, _ in toolbox.called] == ["describe_table", "list_tables", "read_query"]
 
 
 def test_who_tells_a_name_asks_for_no_look_up_of_it() -> None:
@@ -600,10 +640,15 @@ def test_a_call_of_an_earlier_turn_is_not_made_again_for_another_question() -> N
 
 
 @pytest.mark.parametrize(
-    ("question", "is_kept"),
-    [("Show the log of notes.", False), ("Show the log of notes since 2026-11-30 11:42.", True)],
+    ("question", "time", "is_kept"),
+    [
+        ("Show the log of notes.", "2026-11-30T11:42:00", False),
+        ("Show the log of notes since 2026-11-30 11:42.", "2026-11-30T11:42:00", True),
+        ("Show the log of notes.", "2 weeks ago", False),
+        ("Show the log of notes from 2 weeks ago.", "2 weeks ago", True),
+    ],
 )
-def test_the_date_of_an_earlier_result_is_none_of_a_later_question(question: str, is_kept: bool) -> None:
+def test_a_time_that_nobody_said_is_left_out_of_a_look_up(question: str, time: str, is_kept: bool) -> None:
     class Logs(Town):
         TOOLS: Mapping[str, tuple[str, str, str]] = {"list_log": ("files", "path since", "Show a log")}
 
@@ -611,7 +656,7 @@ def test_the_date_of_an_earlier_result_is_none_of_a_later_question(question: str
         def make_schema(parameters: str) -> Mapping[str, Any]:
             return {**Town.make_schema(parameters), "required": ["path"]}
 
-    time, toolbox = "2026-11-30T11:42:00", Logs({})
+    toolbox = Logs({})
     call = call_text("list_log", path="notes", since=time)
     chat = make_chat([call, *["-"] * 4], toolbox, policy=Policy(allow=("*",)), prompt_profile="qwen2.5")
     chat.history += [

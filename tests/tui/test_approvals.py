@@ -108,6 +108,15 @@ def test_a_command_is_no_reason(open_chat: OpenChat) -> None:
     screen.say("//tmp is full\r", told, "◆ Sorry.", "> /permissions", "default  ask", '"/status"')
 
 
+@pytest.mark.usefixtures("harbour")
+def test_a_question_is_no_reason_but_the_next_message(open_chat: OpenChat) -> None:
+    screen = open_chat(HARBOUR, call_text("write_log", text="x"), "At noon.")
+    ask(screen, "go")
+    screen.say("n", "Why not?")
+    question = "And when is high tide?"
+    screen.say(f"{question}\r", f"After this turn: {question}", "as you said no", f"> {question}", "◆ At noon.")
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("harbour")
 def test_the_chat_goes_on_after_its_folder_was_removed(open_chat: OpenChat, folder: Path) -> None:
