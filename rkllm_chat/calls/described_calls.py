@@ -369,7 +369,8 @@ def drop_told(message: str) -> str:
     """
     sentences = _SENTENCE_END.split(message)
     asking = [sentence for sentence in sentences if not tells_only(sentence)]
-    return " ".join(asking).strip() if any(asks(text) or asks_for_change(text) for text in asking) else message
+    is_asked = len(asking) < len(sentences) and any(asks(text) or asks_for_change(text) for text in asking)
+    return " ".join(asking).strip() if is_asked else message
 
 
 def asks_what_was_said(question: str) -> bool:

@@ -7,8 +7,9 @@ question, the conversation and the results.
 from __future__ import annotations
 
 import json
+import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -169,17 +170,15 @@ def write_full_paths(arguments: Mapping[str, Any], folders: Sequence[str], worki
     """
 
     def write(value: object) -> object:
-        if not isinstance(value, str) or not folders or "/" not in value or not 0 < len(value) <= _MAX_PATH_LENGTH:
+        if not isinstance(value, str) or "/" not in value or len(value) > _MAX_PATH_LENGTH:
             return value
-        path = Path(working, value)
-        is_inside = not Path(value).is_absolute() and any(map(path.is_relative_to, folders))
-        return str(path) if is_inside and path.exists() and not any(map(_has_file(value), folders)) else value
+        path, is_relative = Path(working, value), not (value.startswith("/") or ".." in Path(value).parts)
+        is_inside = is_relative and any(map(path.is_relative_to, folders))
+        # what its own folder has is meant; a name that is too long, or no name, exists nowhere, and raises with `Path`
+        is_own = is_inside and any(os.path.exists(Path(folder, value)) for folder in folders)  # noqa: PTH110
+        return str(path) if is_inside and not is_own and os.path.exists(path) else value  # noqa: PTH110
 
     return {name: write(value) for name, value in arguments.items()}
-
-
-def _has_file(name: str) -> Callable[[str], bool]:
-    return lambda folder: Path(folder, name).exists()
 
 
 def is_placeholder(value: object) -> bool:

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from ..calls.arguments import validate_arguments
-from ..calls.described_calls import is_question
 from ..config.policy import DELETION_WORDS
 from ..core.errors import ChatError
 from ..core.events import NoticeLevel
@@ -263,7 +262,7 @@ class TerminalFrontend(ABC):
         """
         while is_command(reason := (await self.ask_text(self._words("question.reason"), "") or "").strip()):
             await self.run_later(reason)
-        if is_question(reason):
+        if reason.endswith(("?", "？")):
             await self.run_later(reason)
             return ""
         return remove_escape(reason)
