@@ -89,7 +89,7 @@ _TELLS = re.compile(
 _ASKS = re.compile(
     r"[?？]|\b(?:what(?:['’]?s)?(?! an?\b)|when|where|which|who|whose|why|how|need|want|wish|wonder|would|could|can"
     r"|please|help|tell|show|look|find|check|read|list|get|let|know)\b"
-    r"|か(?:[。\s]|$)|ください|下さい|教えて|たい|ほしい|欲しい|お願い|何|いつ|どこ|誰|いくら|いくつ|どの|どう"
+    r"|かな?(?:[。\s]|$)|ください|下さい|教えて|たい|ほしい|欲しい|お願い|何|いつ|どこ|誰|いくら|いくつ|どの|どう"
     r"|吗|呢|什么|几|多少|哪|谁|怎|请|帮|想|要|告诉|查",
     re.IGNORECASE,
 )
@@ -127,6 +127,8 @@ _AGAIN = re.compile(
     re.IGNORECASE,
 )
 """What a message has that asks for the same once more."""
+_NOW = re.compile(r"\b(?:now|still|yet)\b|今|まだ|现在|還|还", re.IGNORECASE)
+"""What a message has that asks for what may have changed since."""
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])")
 _ASKS_WHAT_WAS_SAID = re.compile(
     r"\b(?:did|have|had) i (?:\w+ )?(?:say|said|tell|told|mention)|\bi (?:\w+ )?(?:said|told|mentioned)\b"
@@ -354,6 +356,15 @@ def tells_only(message: str) -> bool:
 def asks_again(message: str) -> bool:
     """Return whether a message asks for the same once more: "Please try that again"."""
     return bool(_AGAIN.search(message))
+
+
+def asks_for_now(message: str) -> bool:
+    """Return whether a message asks for what may have changed since it was looked up.
+
+    >>> asks_for_now("Is there still room?"), asks_for_now("What do two of us pay?")
+    (True, False)
+    """
+    return bool(_NOW.search(message))
 
 
 def split_sentences(text: str) -> list[str]:

@@ -12,12 +12,13 @@ from ..calls.described_calls import asks_again, drop_told
 from ..calls.tool_names import find_tools, shown_name
 from ..core.events import ReplyDiscarded
 from ..core.messages import Tool, ToolCall
+from ..prompt.tool_ranking import CJK_RUN
 from .argument_values import uses_name
 from .asked_calls import AskedCall, find_question, has_called
 from .call_choice import can_choose, compare_letters, describe_call, list_choice_prompts
 from .conversation import Conversation
 from .event_stream import Emit
-from .evidence import REFERENCE, Source, list_names
+from .evidence import REFERENCE, Source, list_names, walk_leaves
 from .open_requests import OpenRequests
 from .reply_requests import ReplyRequests
 from .running_calls import PreparedCall
@@ -100,7 +101,7 @@ class ChosenCalls:
         if not call or (asked.is_chosen and not await self._prefers(call, asked, message, emit)):
             return call, None
         tools = find_tools(call.name, self._chat.toolbox.tools) if asked.is_chosen and asked.request else []
-        refers = bool(tools) and has_called(self._chat) and REFERENCE.search(asked.request) is not None
+        refers = bool(tools) and has_called(self._chat) and _refers(asked.request, call)
         accepted = None if refers else await calls.offer([call], False, asked.by_question, asked.names)
         if accepted or calls.was_declined or not tools:
             return call, accepted
@@ -159,3 +160,12 @@ class ChosenCalls:
             self._preferences[call, message] = preference
         self.is_unsure = abs(self._preferences[call, message]) < _CLEAR_PREFERENCE
         return self._preferences[call, message]
+
+
+def _refers(part: str, call: ToolCall) -> bool:
+    """Return whether a part of a question refers to another one, also as Japanese and Chinese do, by leaving it out.
+
+    "今空いてる?" has nothing of a car park that a call made of it alone has.
+    """
+    is_left_out = CJK_RUN.search(part) and not any(map(Source(part).has_part, walk_leaves(call.arguments)))
+    return bool(is_left_out) or REFERENCE.search(part) is not None

@@ -120,7 +120,8 @@ class OpenRequests(TurnRules):
     def find_other_tools(self) -> list[Tool]:
         """Return the tools that only read and may do what the only call failed to do, if the model may choose.
 
-        "The temperature of the bathroom" was asked of a board without a sensor.
+        "The temperature of the bathroom" was asked of a board without a sensor. What is no car park for one tool is no
+        car park for the others of its server.
         """
         evidence = self._evidence
         made = evidence.ran_or_refused
@@ -128,7 +129,9 @@ class OpenRequests(TurnRules):
         is_failed = len(made) == 1 and made[0].status == "failed" and len(split_clauses(question)) == 1
         if not (is_failed and can_choose(self._chat, question)):
             return []
-        return [tool for tool in self._tools if tool.server and not may_write(tool) and tool.name != made[0].tool]
+        others = [tool for tool in self._tools if tool.server and not may_write(tool) and tool.name != made[0].tool]
+        used = made[0].arguments.keys()
+        return [tool for tool in others if tool.server != made[0].server or used.isdisjoint(required_of(tool.schema))]
 
     def has_found_nothing(self) -> bool:
         """Return whether the only call for a question of one part found nothing, and had no number or file of it."""

@@ -21,6 +21,7 @@ from typing import Any
 from ..calls.described_calls import (
     asks_again,
     asks_for_change,
+    asks_for_now,
     asks_what_was_said,
     find_takers,
     is_question,
@@ -273,7 +274,8 @@ class ValueRules(TurnRules):
         Made to call, a model repeats one for "How come chains wear out?" or "What do two of us pay each?", whose result
         the conversation has.
         """
-        if asks_again(evidence.question.original):
+        question = evidence.question.original
+        if asks_again(question) or asks_for_now(question):
             return False
         results = [message.result for message in self._chat.visible_messages if message.result]
         of_tool = [result.arguments for result in results if (result.server, result.tool) == (tool.server, tool.name)]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
@@ -307,3 +309,28 @@ def test_a_template_that_takes_too_much_is_one_error_line(
     backend = open_backend(Settings(model=str(model)))
     assert backend.count_tokens(HELLO) > 0
     asyncio.run(backend.aclose())
+
+
+WRITE_WHILE_LOADING = """
+import sys, threading
+from pathlib import Path
+from rkllm_chat.backends.llama.engine import load_engine
+has_loaded, count = threading.Event(), 0
+def write():
+    global count
+    while not has_loaded.is_set():
+        print(count, flush=True)
+        count += 1
+writer = threading.Thread(target=write)
+writer.start()
+load_engine(Path(sys.argv[1]), 256).close()
+has_loaded.set()
+writer.join()
+print(count, file=sys.stderr)
+"""
+
+
+def test_what_the_program_writes_while_a_model_is_loaded_is_not_lost(shipped_model: Path) -> None:
+    command = [sys.executable, "-c", WRITE_WHILE_LOADING, str(shipped_model)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=50, check=True)
+    assert [*map(int, done.stdout.split())] == [*range(int(done.stderr))]

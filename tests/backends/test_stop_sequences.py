@@ -60,6 +60,14 @@ def test_a_repeating_short_line_is_ended_sooner() -> None:
     assert len("".join(shown)) <= 12 * len("README.md\n") + 100
 
 
+def test_a_line_that_is_repeated_in_a_numbered_list_is_no_list() -> None:
+    for name, ending in (("Dune", Ending.REPETITION), ("Dune {}", None)):
+        stops = StopDetector(ENDS)
+        for number in range(1, 60):
+            stops.feed(f"{number}. {name.format(number)}\n")
+        assert stops.ending is ending
+
+
 @pytest.mark.parametrize("unit", ["&", "!!", "[PAD151935]", "<unk>"])
 def test_the_garbage_of_a_broken_runtime_is_ended_soon(unit: str) -> None:
     stops = StopDetector(ENDS)

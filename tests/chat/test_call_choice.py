@@ -215,7 +215,8 @@ def test_a_word_in_katakana_is_looked_up_as_it_sounds() -> None:
 
 
 @pytest.mark.parametrize(
-    ("question", "is_made"), [("So what do two of us pay each?", False), ("What did an adult pay?", True)]
+    ("question", "is_made"),
+    [("So what do two of us pay each?", False), ("What did an adult pay?", True)],
 )
 def test_a_call_of_the_conversation_is_not_made_again_for_a_sum(question: str, is_made: bool) -> None:
     class Rated(Farm):
@@ -451,6 +452,16 @@ def test_a_part_that_refers_to_another_is_called_in_the_conversation() -> None:
     chat, toolbox, _ = open_choosing_town(replies, preferred, TALKED)
     take_turn(chat, f"{first} and {last}")
     assert toolbox.called[1:] == [("list_events", {"date": "2026-12-03"})]
+
+
+def test_what_a_japanese_part_leaves_out_is_called_in_the_conversation() -> None:
+    question, last = "ビリニュスは何時？昼の長さは？", "昼の長さは？"
+    calls = [call_text("get_day", place=place) for place in ("Berlin", "Vilnius")]
+    chat, town, backend = open_choosing_town([CLOCK, "18:20です。", *calls, *["18:20と7時間です。"] * 4], {}, TALKED)
+    town.TOOLS = {**Town.TOOLS, "get_day": ("board", "place", "Tell how long a day is")}
+    backend.preferred = {question: "get_clock", last: "get_day"}
+    take_turn(chat, question)
+    assert town.called == [("get_clock", {"place": "Vilnius"}), ("get_day", {"place": "Vilnius"})]
 
 
 @pytest.mark.parametrize(("value", "to", "is_made"), [(250, "JPY", True), (100, "JPY", False), (250, "SEK", False)])

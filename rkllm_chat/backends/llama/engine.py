@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import cache
@@ -85,6 +86,9 @@ def load_engine(
     llama_cpp.llama_log_set(get_log_callback(), ctypes.c_void_p(0))
     # `Llama` compiles the file's templates in this process, without limits, for chat functions that are not used here
     llama_cpp.llama_chat_format.Jinja2ChatFormatter = _UncompiledFormatter
+    # meanwhile it would send to /dev/null what other threads write, such as that a time limit has passed
+    for module in (llama_cpp.llama, llama_cpp._internals):  # noqa: SLF001
+        module.suppress_stdout_stderr = _keep_output
     start_renderer()
     header = read_gguf_header(path)
     try:
@@ -103,6 +107,11 @@ def choose_context(header: GgufHeader) -> int:
     """Return the size of the context window of a model for which the settings name none."""
     own = header.get_number("context_length")
     return min(own, MAX_DEFAULT_CONTEXT_TOKENS) if own and own > 0 else MAX_DEFAULT_CONTEXT_TOKENS
+
+
+def _keep_output(**_: Any) -> AbstractContextManager[None]:
+    """Take the place of the package's redirection of standard output and error; the log goes to our callback."""
+    return nullcontext()
 
 
 class _UncompiledFormatter:

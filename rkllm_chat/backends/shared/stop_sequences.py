@@ -6,6 +6,7 @@ or a verse, endlessly.
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
@@ -27,6 +28,7 @@ _CHECK_INTERVAL = 100
 """Characters between two checks for repetition."""
 _GARBAGE_LENGTH, _MAX_GARBAGE_UNIT = 200, 12
 """From how many characters on a repeated token of punctuation counts: `&&&&`, `!!!!`, `[PAD151935][PAD151935]`."""
+_LIST_NUMBER = re.compile(r"^\s*\d+[.)、] ?", re.MULTILINE)
 _RULE_CHARACTERS = frozenset("-=_*~.#─━═")
 """Characters that lines in text are drawn with."""
 
@@ -83,7 +85,8 @@ class StopDetector:
             self._unchecked = 0
             window = self._tail[-_WINDOW_LENGTH:]
             is_full = len(window) == _WINDOW_LENGTH
-            if _repeats_lines(window) or (is_full and _is_repetition(window)) or _repeats_passage(self._tail):
+            is_line = _repeats_lines(window) or _repeats_lines(_LIST_NUMBER.sub("", window))
+            if is_line or (is_full and _is_repetition(window)) or _repeats_passage(self._tail):
                 self.ending = Ending.REPETITION
             elif len(self._tail) >= _GARBAGE_LENGTH and _is_garbage(self._tail[-_GARBAGE_LENGTH:]):
                 self.ending = Ending.GARBAGE
