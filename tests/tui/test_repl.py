@@ -388,7 +388,8 @@ def test_a_server_is_added_switched_off_and_on_and_removed(open_chat: OpenChat, 
         f"/mcp add harbour -- {sys.executable} {Path(__file__).with_name('harbour.py')}", "harbour  connected  5 tools"
     )
     screen.enter("/mcp disable harbour", "harbour  off")
-    screen.enter("/mcp enable harbour")
+    listed = "\n".join(screen.enter("/mcp enable harbour", "board    connected"))
+    assert listed.index("harbour  connected") < listed.index("board    connected"), "the order of the next start"
     lines = screen.enter("/tools only harbour", "5 of 15 tools are on")
     assert not any("Configuration changed" in line for line in lines), "the chat knows its own edit"
     assert 'name = "harbour"' in config.read_text(encoding="utf-8")

@@ -238,7 +238,9 @@ async def add_server(app: App, rest: str, emit: Emit) -> None:
     server = replace(server, source=str(path), origin=origin)
     app.server_approval.accept_server(server)
     _acknowledge_edit(app)
-    await app.apply_servers((*app.settings.servers, server))
+    # before the board that ships, as at the next start: the evaluated prompt that is kept then has the same tools
+    own = [config for config in app.settings.servers if config.origin is not Origin.BUILT_IN]
+    await app.apply_servers((*own, server, *(config for config in app.settings.servers if config not in own)))
     await _list_servers(app, "", emit)
 
 
