@@ -186,7 +186,7 @@ class ValueRules(TurnRules):
         takers = [
             taker
             for place in list_places(question)
-            if not (is_about_question or evidence.used.has(place))
+            if not ((is_about_question and not _leaves_out_file(tool, leaves, place)) or evidence.used.has(place))
             or any(place in leaf and not (tool.server and is_taken(tool, name, place)) for name, leaf in leaves)
             for taker in find_takers(place, others)
         ]
@@ -347,6 +347,18 @@ class ValueRules(TurnRules):
         folders = self._chat.get_folders().get(tool.server, ())
         arguments = write_full_paths(_fill_folder(tool, arguments, question, folders), folders, find_working_folder())
         return _drop_unasked(tool, arguments, question) if self._are_strict and not may_write(tool) else arguments
+
+
+def _leaves_out_file(tool: Tool, leaves: Sequence[tuple[str, str]], place: str) -> bool:
+    """Return whether a call changes something else than the file of a question: "butter" in a memory, and not the list.
+
+    Args:
+        tool: The tool.
+        leaves: Names and values of the arguments.
+        place: A file, an address or a date of the question.
+    """
+    is_file = bool(PurePosixPath(place).suffix) and "://" not in place
+    return may_write(tool) and is_file and not any(place in value for _, value in leaves)
 
 
 def _reads_unasked_resource(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence) -> bool:

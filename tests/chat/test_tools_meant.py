@@ -177,6 +177,18 @@ def test_a_change_that_a_reply_tells_how_to_make_is_made() -> None:
     assert [name for name, _ in toolbox.called] == ["read_file", "write_file"]
 
 
+def test_a_change_of_a_file_is_no_change_of_a_memory() -> None:
+    entity = call_text("create_entities", entities=[{"name": "bakery", "observations": ["butter"]}])
+    written = {"path": "bakery.txt", "content": "butter"}
+    chat, toolbox = open_town([entity, call_text("write_file", **written), "It is written.", "-", "-"])
+    events = take_turn(chat, "Please add butter to the list in bakery.txt")
+    assert toolbox.called == [("write_file", written)] and "misplaced" in list_reasons(events)
+    # but it may be what stands in the file
+    chat, toolbox = open_town([call_text("read_file", path="bakery.txt"), entity, "It is stored.", *["-"] * 3])
+    take_turn(chat, "Create an entity bakery with butter, as bakery.txt says")
+    assert [name for name, _ in toolbox.called] == ["read_file", "create_entities"]
+
+
 def test_a_code_in_a_question_is_no_number_of_a_table() -> None:
     query = call_text("read_query", query="SELECT amount FROM orders WHERE item = 'shelf B0'")
 
@@ -201,7 +213,7 @@ def test_who_tells_a_name_asks_for_no_look_up_of_it() -> None:
 def test_a_file_to_write_is_no_entity_and_a_call_about_another_part_is_none_of_these() -> None:
     entity = call_text("create_entities", entities=[{"name": "plan.txt", "entityType": "file", "observations": []}])
     written = {"path": "plan.txt", "content": "buy tea"}
-    chat, toolbox = open_town([entity, call_text("write_file", **written), "It is written.", "-"])
+    chat, toolbox = open_town([entity, call_text("write_file", **written), "It is written.", "-", "-"])
     events = take_turn(chat, "Create a file named plan.txt that says buy tea.")
     assert toolbox.called == [("write_file", written)] and "misplaced" in list_reasons(events)
     replies = [call_text("get_clock", place="Oslo"), call_text("read_file", path="bakery.txt"), "18:20 and 07:10.", "-"]
