@@ -164,10 +164,12 @@ class Source:
         words = WORD.findall(text)
         if not words or is_composed(text):
             return True
-        if not any(word[0].isalpha() for word in words):  # "B2" is none
-            numbers = NUMBER.findall(drop_near_year(text, date.today()))
-            return all(self._has_number(number, _CLOCK.search(text) is not None) for number in numbers)
         squeezed = "".join(words)
+        if not any(word.isalpha() for word in words):
+            codes = (word for word in words if word.isascii() and word[0].isalpha())  # "B2" is no number
+            numbers = NUMBER.findall(drop_near_year(text, date.today()))
+            is_clock = _CLOCK.search(text) is not None
+            return all(map(self._has_code, codes)) and all(self._has_number(number, is_clock) for number in numbers)
         if text.strip() in self.text or (len(squeezed) >= _MIN_WORD_LENGTH and squeezed in self.squeezed):
             return True
         telling = _select_telling(words)
@@ -185,6 +187,9 @@ class Source:
     def _has_number(self, number: str, is_clock: bool) -> bool:
         values = list(_read_numbers(number))
         return any(value in self._numbers for value in values) or (is_clock and values[0] == 0)
+
+    def _has_code(self, code: str) -> bool:
+        return code in self.words or (len(code) >= _MIN_WORD_LENGTH and code in self.squeezed)
 
     def _has_word(self, word: str) -> bool:
         if word in self.words or (not word.isascii() and word in self.text):
