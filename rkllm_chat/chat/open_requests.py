@@ -121,7 +121,7 @@ class OpenRequests(TurnRules):
         """Return the tools that only read and may do what the only call failed to do, if the model may choose.
 
         "The temperature of the bathroom" was asked of a board without a sensor. What is no car park for one tool is no
-        car park for the others of its server.
+        car park for the others of its server. For a change nothing else is looked up.
         """
         evidence = self._evidence
         made = evidence.ran_or_refused

@@ -226,7 +226,8 @@ class ReplyRules(TurnRules):
         """
         evidence = self._evidence
         question = evidence.question.original
-        is_open = bool(evidence.results) and not (evidence.refused or self._has_changed(evidence))
+        is_found = any(result.status == "completed" for result in evidence.results)
+        is_open = is_found and not (evidence.refused or self._has_changed(evidence))
         is_asked = asks_for_change(question) and not is_question(question)
         return self._are_strict and is_open and is_asked and is_refusal(reply)
 
