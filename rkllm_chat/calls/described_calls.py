@@ -467,11 +467,16 @@ def is_taken(tool: Tool, parameter: str, value: str) -> bool:
     return bool(fits) and not takes_other_paths(tool, value)
 
 
+def is_file_name(value: str) -> bool:
+    """Return whether a value is the name or the path of a file."""
+    return _FILE_NAME.fullmatch(value) is not None and ":" not in value
+
+
 def _find_form(value: str) -> str:
     """Return the names of parameters that take a value of this form, as a regular expression; "" for another form."""
     if len(value) > _MAX_PLACE_LENGTH:
         return ""
-    if _FILE_NAME.fullmatch(value) and ":" not in value:
+    if is_file_name(value):
         return _FILE_PARAMETERS
     return next((names for names, form in _FORMS.items() if names != _FILE_PARAMETERS and form.fullmatch(value)), "")
 

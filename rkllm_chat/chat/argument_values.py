@@ -36,6 +36,7 @@ __all__ = [
     "drop_defaults",
     "drop_made_up_days",
     "drop_placeholders",
+    "drops_lines",
     "fill_day",
     "is_choice_or_default",
     "is_generic",
@@ -45,6 +46,7 @@ __all__ = [
     "list_unsupported_optional",
     "list_unsupported_required",
     "may_be_translation",
+    "names_file",
     "uses_name",
     "write_full_paths",
 ]
@@ -59,6 +61,8 @@ _PAST_TIME = re.compile(r"(?:last|past) \w+|(?:\d+|an?|one) [a-z]+ ago", re.IGNO
 """A time that is told from now on, as version control takes it."""
 _MAX_PATH_LENGTH = 400
 """Characters of a path that is looked for."""
+_ADDS = re.compile(r"\b(?:add|append|insert|put)\b|追加|足し|書き足|加到|加上|添加")
+"""What a request has that adds to a file and takes nothing from it."""
 _SAMPLE_NAME = re.compile(r"(?:john|jane) (?:doe|smith)", re.IGNORECASE)
 """Names that models make up where nobody was named."""
 _GENERIC_WORDS = """
@@ -179,6 +183,22 @@ def write_full_paths(arguments: Mapping[str, Any], folders: Sequence[str], worki
         return str(path) if is_inside and not is_own and os.path.exists(path) else value  # noqa: PTH110
 
     return {name: write(value) for name, value in arguments.items()}
+
+
+def names_file(arguments: Mapping[str, Any], files: Sequence[str]) -> bool:
+    """Return whether a call names one of these files, with the path of a folder before it or not."""
+    values = [*map(str, walk_leaves(arguments))]
+    return any(value == file or value.endswith(f"/{file}") for value in values for file in files)
+
+
+def drops_lines(arguments: Mapping[str, Any], evidence: Evidence) -> bool:
+    """Return whether a call writes a file that a request only adds to without all that it had when it was read."""
+    values = [*map(str, walk_leaves(arguments))]
+    completed = (result for result in evidence.results if result.status == "completed")
+    read = [result for result in completed if any(value in values for value in walk_leaves(result.arguments))]
+    lines = {line.strip() for result in read for line in result.text.splitlines() if line.strip()}
+    is_whole = "content" in arguments and _ADDS.search(evidence.question.text) is not None
+    return is_whole and any(line not in str(arguments["content"]) for line in lines)
 
 
 def is_placeholder(value: object) -> bool:

@@ -94,6 +94,8 @@ def list_asked_calls(
     """
     if corrected := find_corrected_call(chat):
         yield corrected
+    if (readers := _find_readers(chat)) and _can_ask_for(chat, readers):
+        yield AskedCall(readers, by_question=True, names=OpenRequests(chat).list_unread())
     if not (chat.profile.forces_calls and tells_only(find_question(chat))):
         yield from _list_calls_for_question(chat, reply, rejected, described)
 
@@ -210,6 +212,14 @@ def _list_chosen_parts(chat: Conversation, parts: Sequence[str]) -> Iterator[Ask
         yield AskedCall(takers or tools, part, by_question=True, is_chosen=True)
         if likely := _rank_reading_tools(chat, part):
             yield AskedCall(likely, part, by_question=True, is_chosen=True, is_meant=True)
+
+
+def _find_readers(chat: Conversation) -> list[Tool]:
+    """Return the tools that read the file which a question asks to change, where the model can be made to call."""
+    if not (chat.profile.forces_calls and asks_for_change(find_question(chat))):
+        return []
+    reading = [tool for tool in chat.toolbox.tools if tool.server and not may_write(tool)]
+    return [taker for file in OpenRequests(chat).list_unread() for taker in find_takers(file, reading)]
 
 
 def _list_choosable_tools(chat: Conversation, message: str) -> list[Tool]:

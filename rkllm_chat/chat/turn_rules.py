@@ -6,8 +6,10 @@ and at a few forms of sentences.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
+from ..calls.described_calls import is_file_name, list_places
 from ..core.messages import Tool
 from .conversation import Conversation
 from .evidence import Evidence
@@ -47,6 +49,19 @@ class TurnRules:
     @property
     def _evidence(self) -> Evidence:
         return Evidence.collect(self._chat.visible_messages, "\n".join([self._chat.settings.system, *self._folders]))
+
+    def list_unread(self) -> list[str]:
+        """Return the files of the question that are in the folder of a server, and that no call of the turn was about.
+
+        Made to add a line to a list, a model writes that line in the place of the list.
+        """
+        evidence, folders = self._evidence, self._folders
+        files = [place for place in list_places(evidence.question.original) if is_file_name(place)]
+        return [
+            file
+            for file in files
+            if not evidence.used.has(file) and any(os.path.exists(os.path.join(folder, file)) for folder in folders)  # noqa: PTH110, PTH118
+        ]
 
     def _list_writing(self) -> set[tuple[str, str]]:
         """Return server and name of each tool that may change something."""

@@ -24,6 +24,7 @@ from ..calls.described_calls import (
     asks_for_now,
     asks_what_was_said,
     find_takers,
+    is_file_name,
     is_question,
     is_taken,
     list_follow_ups,
@@ -48,6 +49,7 @@ from ..prompt.tool_ranking import (
 from .argument_values import (
     drop_defaults,
     drop_made_up_days,
+    drops_lines,
     fill_day,
     is_choice_or_default,
     is_generic,
@@ -57,6 +59,7 @@ from .argument_values import (
     list_unsupported_optional,
     list_unsupported_required,
     may_be_translation,
+    names_file,
     uses_name,
     write_full_paths,
 )
@@ -249,6 +252,8 @@ class ValueRules(TurnRules):
             return not may_write(tool) and is_named and not names_tool(tool, evidence.question)
         if self._repeats_earlier_call(tool, arguments, evidence):
             return False
+        if may_write(tool) and (names_file(arguments, self.list_unread()) or drops_lines(arguments, evidence)):
+            return False
         if by_question and may_write(tool) and any(map(is_composed, walk_leaves(arguments))):
             return False
         # the folder of a server may stand before the name of a file that the question has
@@ -357,8 +362,7 @@ def _leaves_out_file(tool: Tool, leaves: Sequence[tuple[str, str]], place: str) 
         leaves: Names and values of the arguments.
         place: A file, an address or a date of the question.
     """
-    is_file = bool(PurePosixPath(place).suffix) and "://" not in place
-    return may_write(tool) and is_file and not any(place in value for _, value in leaves)
+    return may_write(tool) and is_file_name(place) and not any(place in value for _, value in leaves)
 
 
 def _reads_unasked_resource(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence) -> bool:

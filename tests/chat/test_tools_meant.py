@@ -170,11 +170,29 @@ def test_a_path_from_the_working_folder_is_read_in_the_folder_of_the_server(
 
 def test_a_change_that_a_reply_tells_how_to_make_is_made() -> None:
     how = "To add butter to the list, you would need to append a line to bakery.txt."
-    written = {"path": "bakery.txt", "content": "butter"}
+    written = {"path": "bakery.txt", "content": f"{RESULTS['read_file']}\nbutter"}
     read_file, write_file = call_text("read_file", path="bakery.txt"), call_text("write_file", **written)
     chat, toolbox = open_town([read_file, how, write_file, "It is written.", "-"])
     take_turn(chat, "Please add butter to the list in bakery.txt")
     assert [name for name, _ in toolbox.called] == ["read_file", "write_file"]
+
+
+def test_a_file_that_a_request_changes_is_read_before_a_forced_change(tmp_path: Path) -> None:
+    (tmp_path / "bakery.txt").write_text("It opens at 07:10.", encoding="utf-8")
+    path, how = {"path": "bakery.txt"}, "You would need to append it to bakery.txt."
+    for content, is_written in (("butter", False), (f"{RESULTS['read_file']}\nbutter", True)):
+        write_file = call_text("write_file", **path, content=content)
+        replies = ["I am sorry, but I cannot do that.", call_text("read_file", **path), how, write_file]
+        chat, toolbox = open_town([*replies, *["It opens at 07:10."] * 4])
+        chat.get_folders = partial(dict, files=(str(tmp_path),))
+        take_turn(chat, "Please add butter to the list in bakery.txt")
+        assert [name for name, _ in toolbox.called] == ["read_file", *(["write_file"] if is_written else [])]
+    # one that is not there is made
+    made = call_text("write_file", path="list.txt", content="butter")
+    chat, toolbox = open_town(["I am sorry, but I cannot do that.", made, "-", "-", "-"])
+    chat.get_folders = partial(dict, files=(str(tmp_path),))
+    take_turn(chat, "Please write butter to list.txt")
+    assert [name for name, _ in toolbox.called] == ["write_file"]
 
 
 def test_a_change_of_a_file_is_no_change_of_a_memory() -> None:
