@@ -17,6 +17,7 @@ from ..calls.described_calls import (
     find_named_tools,
     find_refused_tools,
     find_takers,
+    is_file_name,
     is_question,
     is_refusal,
     list_follow_ups,
@@ -114,9 +115,11 @@ def _list_calls_for_question(
     if (helping := requests.find_helping_tools()) and _can_ask_for(chat, helping):
         yield AskedCall(helping)
     question = find_question(chat)
-    # behind calls, a forced change would be made after the one that was asked for
-    is_change = asks_for_change(question) and not (split_requests(question) or has_called(chat))
-    is_open = ReplyRules(chat).is_change_open(reply) or (rejected and is_change and chat.profile.forces_calls)
+    rules = ReplyRules(chat)
+    # behind a change, a forced one would be made after the one that was asked for
+    is_first = not has_called(chat) or rules.is_change_pending()
+    is_change = asks_for_change(question) and not split_requests(question) and is_first
+    is_open = rules.is_change_open(reply) or (rejected and is_change and chat.profile.forces_calls)
     if is_open and (changing := _find_changing_tools(chat, question)):
         meant = None
         yield AskedCall(changing, by_question=not has_called(chat))
@@ -375,6 +378,8 @@ def _find_changing_tools(chat: Conversation, question: str) -> list[Tool]:
         for tool in chat.toolbox.tools
         if may_write(tool) and may_be_meant(tool, question) and (tool.server, tool.name) not in called
     ]
+    files = filter(is_file_name, list_places(question))
+    changing = [taker for file in files for taker in find_takers(file, changing)] or changing
     likely = rank_tools(index_tools(changing), question, chat.tool_usage.counts)[:_MAX_LIKELY]
     return likely if _can_ask_for(chat, likely) else []
 

@@ -68,17 +68,20 @@ def _summarize_call(tool: Tool, result: ToolResult) -> str:
     return f"{tool.full_name} {summarize_arguments(result.arguments)}".rstrip()
 
 
-def describe_rest(chat: Conversation, results: Sequence[ToolResult], names: Sequence[str]) -> str:
+def describe_rest(
+    chat: Conversation, results: Sequence[ToolResult], names: Sequence[str], is_change_open: bool = False
+) -> str:
     """Return one line on what an answer leaves out, "" for nothing.
 
     Args:
         chat: The conversation.
         results: The results that it leaves out.
         names: What the question names, and nobody has looked up, or used for the change that the question asks for.
+        is_change_open: No call has made the change that the question asks for.
     """
     lines = [_describe_call(chat, result) for result in results[:_MAX_CALLS]]
-    if names:
-        is_change = asks_for_change(chat.history[find_last_turn(chat.history)].text)
+    if names or is_change_open:
+        is_change = is_change_open or asks_for_change(chat.history[find_last_turn(chat.history)].text)
         unread = _load_words(chat)("chat.not_looked_up", names=", ".join(names))
         lines.append(f"[{describe_unmade(chat) if is_change else unread}]")
     return " ".join(lines)

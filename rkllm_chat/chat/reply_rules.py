@@ -137,7 +137,9 @@ class ReplyRules(TurnRules):
 
     def is_change_open(self, reply: str) -> bool:
         """Return whether a change that the question asks for is claimed, or told how to make, and no call made it."""
-        return bool(self.find_unmade(reply)) or self._has_failed_change() or self._tells_how(reply)
+        # "To add butter to the list in shopping.txt, you would need to append a line", behind what the file has
+        tells_how = is_refusal(reply) and self.is_change_pending()
+        return tells_how or bool(self.find_unmade(reply)) or self._has_failed_change()
 
     def tells_what_was_said(self, reply: str, values: Sequence[str]) -> bool:
         """Return whether a question asks for what the user said before, by its form or by what is told or looked up.
@@ -219,17 +221,14 @@ class ReplyRules(TurnRules):
         others = {index: " ".join(date for other, date in dates.items() if other != index) for index in told}
         return {index: _mentions_result(reply, text, evidence, others[index]) for index, text in told.items()}
 
-    def _tells_how(self, reply: str) -> bool:
-        """Return whether a reply behind look-ups tells how to make the change that the question asks for.
-
-        "To add butter to the list in shopping.txt, you would need to append a line", behind what the file has.
-        """
+    def is_change_pending(self) -> bool:
+        """Return whether the question asks for a change, and the turn has only looked something up for it."""
         evidence = self._evidence
         question = evidence.question.original
         is_found = any(result.status == "completed" for result in evidence.results)
         is_open = is_found and not (evidence.refused or self._has_changed(evidence))
         is_asked = asks_for_change(question) and not is_question(question)
-        return self._are_strict and is_open and is_asked and is_refusal(reply)
+        return self._are_strict and is_open and is_asked
 
     def _has_failed_change(self) -> bool:
         """Return whether the question asks for a change, and of its calls one has failed and none has made a change."""

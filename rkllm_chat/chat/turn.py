@@ -157,7 +157,7 @@ class Turn:
         if outcome == "answered" and self._answered_by != "result":
             answer = chat.history[-1].text
             left_out, unsettled = self._reply_rules.find_left_out(answer), self._open_requests.list_unsettled()
-            if rest := describe_rest(chat, left_out, unsettled):
+            if rest := describe_rest(chat, left_out, unsettled, self._reply_rules.is_change_open(answer)):
                 await emit(Text(f"\n\n{rest}"))
         await self._requests.trim_history(emit, estimate_question_tokens(chat))
         await emit(TurnEnded(outcome, tuple(self._requests.usages), self._answered_by))

@@ -183,10 +183,11 @@ def test_a_file_that_a_request_changes_is_read_before_a_forced_change(tmp_path: 
     for content, is_written in (("butter", False), (f"{RESULTS['read_file']}\nbutter", True)):
         write_file = call_text("write_file", **path, content=content)
         replies = ["I am sorry, but I cannot do that.", call_text("read_file", **path), how, write_file]
-        chat, toolbox = open_town([*replies, *["It opens at 07:10."] * 4])
+        chat, toolbox = open_town([*replies, *[how] * 4])
         chat.get_folders = partial(dict, files=(str(tmp_path),))
-        take_turn(chat, "Please add butter to the list in bakery.txt")
+        answer = read(take_turn(chat, "Please add butter to the list in bakery.txt"))
         assert [name for name, _ in toolbox.called] == ["read_file", *(["write_file"] if is_written else [])]
+        assert answer.endswith("[Nothing was changed: the model called no tool that does it.]") is not is_written
     # one that is not there is made
     made = call_text("write_file", path="list.txt", content="butter")
     chat, toolbox = open_town(["I am sorry, but I cannot do that.", made, "-", "-", "-"])
