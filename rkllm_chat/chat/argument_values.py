@@ -192,13 +192,15 @@ def names_file(arguments: Mapping[str, Any], files: Sequence[str]) -> bool:
 
 
 def drops_lines(arguments: Mapping[str, Any], evidence: Evidence) -> bool:
-    """Return whether a call writes a file that a request only adds to without all that it had when it was read."""
+    """Return whether a call writes a file that a request adds to without all that it had, or with nothing else."""
     values = [*map(str, walk_leaves(arguments))]
     completed = (result for result in evidence.results if result.status == "completed")
     read = [result for result in completed if any(value in values for value in walk_leaves(result.arguments))]
-    lines = {line.strip() for result in read for line in result.text.splitlines() if line.strip()}
-    is_whole = "content" in arguments and _ADDS.search(evidence.question.text) is not None
-    return is_whole and any(line not in str(arguments["content"]) for line in lines)
+    if "content" not in arguments or not (read and _ADDS.search(evidence.question.text)):
+        return False
+    had = {line.strip() for result in read for line in result.text.splitlines()}
+    written = {line.strip() for line in str(arguments["content"]).splitlines()}
+    return any(line not in str(arguments["content"]) for line in had) or written <= had
 
 
 def is_placeholder(value: object) -> bool:

@@ -180,7 +180,8 @@ def test_a_change_that_a_reply_tells_how_to_make_is_made() -> None:
 def test_a_file_that_a_request_changes_is_read_before_a_forced_change(tmp_path: Path) -> None:
     (tmp_path / "bakery.txt").write_text("It opens at 07:10.", encoding="utf-8")
     path, how = {"path": "bakery.txt"}, "You would need to append it to bakery.txt."
-    for content, is_written in (("butter", False), (f"{RESULTS['read_file']}\nbutter", True)):
+    had = RESULTS["read_file"]
+    for content, is_written in (("butter", False), (had, False), (f"{had}\nbutter", True)):
         write_file = call_text("write_file", **path, content=content)
         replies = ["I am sorry, but I cannot do that.", call_text("read_file", **path), how, write_file]
         chat, toolbox = open_town([*replies, *[how] * 4])
