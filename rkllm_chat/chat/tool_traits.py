@@ -42,7 +42,7 @@ _NOUNS = """
     trigger update
 """
 """Those that are as often what a tool tells of: "book details", "pet record"; the description says which it is."""
-_QUESTION_WORDS = "are can do does has how is what when where which who whose why"
+_QUESTION_WORDS = "how is what when where which who whose why"
 """How the name of a tool begins that answers a question: "where_to_put_item"."""
 _FIRST_WORD = re.compile(r"\W*(?:this tool\s+|tool to\s+|use this(?: tool)? to\s+)?([a-z]+)", re.IGNORECASE)
 """The first word of a description that says something."""

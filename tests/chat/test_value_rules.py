@@ -1240,6 +1240,7 @@ def test_a_forbidden_call_beside_others_keeps_none_of_them_from_being_run_or_cor
         (Tool("late_fee", "What a member pays for bringing something back late"), False),
         (Tool("free_slots", "Slots still free on a day"), False),
         (Tool("where_to_put_item", "Container for an item"), False),
+        (Tool("do"), True),
         # what may be a verb or a noun
         (Tool("book_details", "Year, pages and translator of a book"), False),
         (Tool("pet_record", "Age and weight of a pet"), False),
