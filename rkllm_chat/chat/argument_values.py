@@ -14,6 +14,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from ..calls.described_calls import list_places
 from ..calls.schema.resolve import properties_of, required_of
 from ..calls.written_values import DAY_NAMES, is_date, list_days
 from ..core.messages import Tool
@@ -36,8 +37,10 @@ __all__ = [
     "drop_defaults",
     "drop_made_up_days",
     "drop_placeholders",
+    "drop_unasked",
     "drops_lines",
     "fill_day",
+    "fill_folder",
     "is_choice_or_default",
     "is_generic",
     "is_placeholder",
@@ -58,7 +61,9 @@ _PLACEHOLDER = re.compile(
 )
 """What models write into an argument that is not given."""
 _PAST_TIME = re.compile(r"(?:last|past) \w+|(?:\d+|an?|one) [a-z]+ ago", re.IGNORECASE)
-"""A time that is told from now on, as version control takes it."""
+"""A time relative to now, which version control accepts: "2 weeks ago"."""
+_PATH_NAME = re.compile(r"(?:path|folder|directory|dir|repo|repository)$", re.IGNORECASE)
+"""Name of an argument that takes a path."""
 _MAX_PATH_LENGTH = 400
 """Characters of a path that is looked for."""
 _ADDS = re.compile(r"\b(?:add|append|insert|put)\b|追加|足し|書き足|加到|加上|添加")
@@ -160,6 +165,43 @@ def drop_made_up_days(tool: Tool, arguments: Mapping[str, Any], evidence: Eviden
     days = (name for name in optional if is_date(arguments[name]) or _PAST_TIME.fullmatch(str(arguments[name])))
     made_up = {name for name in days if not known.has(arguments[name])}
     return {name: value for name, value in arguments.items() if name not in made_up}
+
+
+def fill_folder(
+    tool: Tool, arguments: Mapping[str, Any], question: Source, folders: Sequence[str]
+) -> Mapping[str, Any]:
+    """Return the arguments with the only folder of the tool's server where a required one says nothing of a path.
+
+    "The last commit of this repository": a model writes "/path/to/repo", and the server's entry says which it is.
+    """
+    if len(folders) != 1:
+        return arguments
+    required, files = required_of(tool.schema), list_places(question.original)
+    return {
+        name: next((file for file in files if str(value).endswith(f"/{file}")), folders[0])
+        if name in required and _PATH_NAME.search(name) and is_placeholder(value)
+        else value
+        for name, value in arguments.items()
+    }
+
+
+def drop_unasked(tool: Tool, arguments: Mapping[str, Any], question: Source) -> Mapping[str, Any]:
+    """Return the arguments of a reading call without optional numbers that the question does not have, nor "now".
+
+    `lines = 1` of a file about beans left the beans out, a log until now was empty.
+    """
+    required, declared = required_of(tool.schema), properties_of(tool.schema)
+    unasked = list_unsupported_optional(tool, arguments, question)
+
+    def is_unasked(name: str, value: object) -> bool:
+        if name in required or isinstance(value, bool) or not isinstance(value, int | float | str):
+            return False
+        is_one = value == 1 and "1" not in question.text  # "the last one" has the number 1, in words
+        is_vague = is_one or (is_generic(value) and not question.has(value))
+        is_made_up = name in unasked and not isinstance(value, str)
+        return is_made_up or (is_vague and not is_choice_or_default(value, declared.get(name)))
+
+    return {name: value for name, value in arguments.items() if not is_unasked(name, value)}
 
 
 def write_full_paths(arguments: Mapping[str, Any], folders: Sequence[str], working: str) -> Mapping[str, Any]:

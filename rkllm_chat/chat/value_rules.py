@@ -49,9 +49,10 @@ from ..prompt.tool_ranking import (
 from .argument_values import (
     drop_defaults,
     drop_made_up_days,
+    drop_unasked,
     drops_lines,
     fill_day,
-    is_choice_or_default,
+    fill_folder,
     is_generic,
     is_placeholder,
     is_uninformative,
@@ -119,8 +120,6 @@ _MIN_NAME_LENGTH = 4
 _RESOURCE_TOOLS = frozenset(("list_resources", "read_resource"))
 """The program's own tools for what servers have to read."""
 _SQL_KEYWORD = re.compile(r"\b[A-Z]+\b")
-_PATH_NAME = re.compile(r"(?:path|folder|directory|dir|repo|repository)$", re.IGNORECASE)
-"""Name of an argument that takes a path."""
 _CODE = re.compile(r"[A-Z]{2,5}|[A-Z][A-Za-z_]+(?:/[A-Z][A-Za-z_]+)+|.{1,3}")
 """A code, an abbreviation, or a time zone: the translation of a name in the question."""
 _ENGLISH_WORDS = "a and how my of that the this what when where which who why with you your"
@@ -350,8 +349,8 @@ class ValueRules(TurnRules):
             arguments = drop_made_up_days(tool, arguments, self._evidence)
             arguments = arguments if may_write(tool) else fill_day(tool, arguments, said)
         folders = self._chat.get_folders().get(tool.server, ())
-        arguments = write_full_paths(_fill_folder(tool, arguments, question, folders), folders, find_working_folder())
-        return _drop_unasked(tool, arguments, question) if self._are_strict and not may_write(tool) else arguments
+        arguments = write_full_paths(fill_folder(tool, arguments, question, folders), folders, find_working_folder())
+        return drop_unasked(tool, arguments, question) if self._are_strict and not may_write(tool) else arguments
 
 
 def _leaves_out_file(tool: Tool, leaves: Sequence[tuple[str, str]], place: str) -> bool:
@@ -371,43 +370,6 @@ def _reads_unasked_resource(tool: Tool, arguments: Mapping[str, Any], evidence: 
         return False
     is_known = normalize(str(arguments.get("uri", "\0"))) in evidence.known.text
     return not (is_known or shares_term("resource", evidence.question))
-
-
-def _fill_folder(
-    tool: Tool, arguments: Mapping[str, Any], question: Source, folders: Sequence[str]
-) -> Mapping[str, Any]:
-    """Return the arguments with the only folder of the tool's server where a required one says nothing of a path.
-
-    "The last commit of this repository": a model writes "/path/to/repo", and the server's entry says which it is.
-    """
-    if len(folders) != 1:
-        return arguments
-    required, files = required_of(tool.schema), list_places(question.original)
-    return {
-        name: next((file for file in files if str(value).endswith(f"/{file}")), folders[0])
-        if name in required and _PATH_NAME.search(name) and is_placeholder(value)
-        else value
-        for name, value in arguments.items()
-    }
-
-
-def _drop_unasked(tool: Tool, arguments: Mapping[str, Any], question: Source) -> Mapping[str, Any]:
-    """Return the arguments of a reading call without optional numbers that the question does not have, nor "now".
-
-    `lines = 1` of a file about beans left the beans out, a log until now was empty.
-    """
-    required, declared = required_of(tool.schema), properties_of(tool.schema)
-    unasked = list_unsupported_optional(tool, arguments, question)
-
-    def is_unasked(name: str, value: object) -> bool:
-        if name in required or isinstance(value, bool) or not isinstance(value, int | float | str):
-            return False
-        is_one = value == 1 and "1" not in question.text  # "the last one" has the number 1, in words
-        is_vague = is_one or (is_generic(value) and not question.has(value))
-        is_made_up = name in unasked and not isinstance(value, str)
-        return is_made_up or (is_vague and not is_choice_or_default(value, declared.get(name)))
-
-    return {name: value for name, value in arguments.items() if not is_unasked(name, value)}
 
 
 def _find_reason(

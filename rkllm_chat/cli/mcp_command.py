@@ -433,7 +433,7 @@ def _ask(servers: Iterable[ServerConfig]) -> dict[str, dict[str, Any]]:
 
 
 def _describe_answer(server: ServerConfig, answer: ServerAnswer, is_refused: bool) -> dict[str, Any]:
-    """Return the row of a server that was asked, or that may not start since nobody has accepted it."""
+    """Return the row of a server: its answer, its error, or that the user has not accepted it."""
     row = _make_row(server, "not accepted" if is_refused else "failed" if answer.error else "connected")
     if answer.error:
         redacted = make_redactor(server, server, os.environ).redact_error(answer.error)

@@ -355,7 +355,7 @@ def test_what_one_tool_fails_to_do_is_asked_of_another() -> None:
     events, page = ("list_events", {"date": "4711"}), ("fetch", {"url": "4711"})
     # one of its server is called in the conversation; of all others a model calls anything behind the failed one
     for made, alone in ((events, False), (page, True)):
-        replies = [call_text(bill[0], **bill[1]), "Nothing.", *(call_text(name, **values) for name, values in (made,))]
+        replies = [call_text(bill[0], **bill[1]), "Nothing.", call_text(made[0], **made[1])]
         replies[2:2] = [call_text("list_events", date="monday")] if alone else []
         chat, toolbox, backend = open_choosing_town([*replies, "Found.", *["-"] * 3], {question: made[0]}, TALKED)
         backend.unsure = {question}

@@ -87,7 +87,7 @@ def load_engine(
     # `Llama` compiles the file's templates in this process, without limits, for chat functions that are not used here
     llama_cpp.llama_chat_format.Jinja2ChatFormatter = _UncompiledFormatter
     # meanwhile it would send to /dev/null what other threads write, such as that a time limit has passed
-    for module in (llama_cpp.llama, llama_cpp._internals):  # noqa: SLF001
+    for module in (llama_cpp.llama, llama_cpp._internals):  # noqa: SLF001 - the package has no switch for it
         module.suppress_stdout_stderr = _keep_output
     start_renderer()
     header = read_gguf_header(path)

@@ -240,7 +240,8 @@ async def add_server(app: App, rest: str, emit: Emit) -> None:
     _acknowledge_edit(app)
     # before the board that ships, as at the next start: the evaluated prompt that is kept then has the same tools
     own = [config for config in app.settings.servers if config.origin is not Origin.BUILT_IN]
-    await app.apply_servers((*own, server, *(config for config in app.settings.servers if config not in own)))
+    shipped = [config for config in app.settings.servers if config.origin is Origin.BUILT_IN]
+    await app.apply_servers((*own, server, *shipped))
     await _list_servers(app, "", emit)
 
 
