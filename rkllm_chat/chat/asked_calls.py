@@ -68,6 +68,7 @@ class AskedCall:
         is_chosen: The model must prefer the call to a reply in words.
         is_meant: The request has words of the tools: the one that the model prefers most is called, if it prefers one.
         is_joined: The call must look up another thing of the question than those of the turn.
+        failed: The tool that failed to do it: the one of `tools` that the model would rather call is asked for first.
     """
 
     tools: Sequence[Tool] = ()
@@ -77,6 +78,7 @@ class AskedCall:
     is_chosen: bool = False
     is_meant: bool = False
     is_joined: bool = False
+    failed: Tool | None = None
 
 
 def list_asked_calls(
@@ -191,9 +193,10 @@ def _list_chosen_calls_behind(chat: Conversation) -> Iterator[AskedCall]:
     requests = OpenRequests(chat)
     if others := requests.find_other_tools():
         # sooner one of the server that was asked; of all the others a model calls anything behind the one that failed
-        called = {server for server, _ in _list_called(chat)}
-        if own := [tool for tool in others if tool.server in called]:
-            yield AskedCall(own, by_question=True, is_chosen=True)
+        called = list_called(chat)
+        if own := [tool for tool in others if tool.server in {server for server, _ in called}]:
+            failed = [tool for tool in chat.toolbox.tools if (tool.server, tool.name) in called]
+            yield AskedCall(own, by_question=True, is_chosen=True, failed=next(iter(failed), None))
         yield AskedCall(others, find_question(chat), by_question=True, is_chosen=True)
     # first in the conversation, which says what is asked of "what at the harbour?"
     if left_over := requests.find_left_over():
@@ -286,7 +289,7 @@ def has_called(chat: Conversation) -> bool:
     return any(message.role == "tool" for message in chat.history[find_last_turn(chat.history) :])
 
 
-def _list_called(chat: Conversation) -> set[tuple[str, str]]:
+def list_called(chat: Conversation) -> set[tuple[str, str]]:
     """Return server and name of each tool that was called in this turn."""
     turn = chat.history[find_last_turn(chat.history) :]
     return {(message.result.server, message.result.tool) for message in turn if message.result}
@@ -361,7 +364,7 @@ def _find_domain_reading_tools(chat: Conversation, request: str) -> list[Tool]:
     domain = find_domain_tools(index_tools(tools), request, chat.tool_usage.counts)
     named = [tool for tool in tools if tool.server and shares_term(tool.server, source)]
     reading = [tool for tool in domain or named if not may_write(tool)]
-    called = [name for server, name in _list_called(chat) if reading and server == reading[0].server]
+    called = [name for server, name in list_called(chat) if reading and server == reading[0].server]
     if any(map(takes_query, reading)):
         own = [tool for tool in chat.toolbox.tools if tool.server == reading[0].server]
         reading = list_table_tools(own, called) or [*filter(takes_query, reading)]
@@ -372,7 +375,7 @@ def _find_domain_reading_tools(chat: Conversation, request: str) -> list[Tool]:
 
 def _find_changing_tools(chat: Conversation, question: str) -> list[Tool]:
     """Return the likely tools for a change that a question asks for, without those that have failed in this turn."""
-    called = _list_called(chat)
+    called = list_called(chat)
     changing = [
         tool
         for tool in chat.toolbox.tools
@@ -388,7 +391,7 @@ def _find_intended_tools(chat: Conversation, rejected: Sequence[ToolCall]) -> li
     """Return the tools for what void calls give to tools that do not take it."""
     tools = chat.toolbox.tools
     called = [(tool, call) for call in rejected for tool in find_tools(call.name, tools)]
-    made, rules = _list_called(chat), ValueRules(chat)
+    made, rules = list_called(chat), ValueRules(chat)
     takers = [taker for tool, call in called for taker in rules.find_intended_tools(tool, call.arguments)]
     return [taker for taker in takers if (taker.server, taker.name) not in made]
 
@@ -411,7 +414,7 @@ def _list_calls_for_rest(chat: Conversation, left_over: Sequence[str]) -> Iterat
     is asked for a likely one. A look-up changes nothing: forced to call any tool, a model made an appointment at a date
     that had the number left over. At last the part of the question is asked alone.
     """
-    question, made = find_question(chat), _list_called(chat)
+    question, made = find_question(chat), list_called(chat)
     tools = [tool for tool in chat.toolbox.tools if tool.server and properties_of(tool.schema)]
     if not asks_for_change(question):
         tools = [tool for tool in tools if not may_write(tool)]

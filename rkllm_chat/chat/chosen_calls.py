@@ -12,10 +12,17 @@ from ..calls.described_calls import asks_again, drop_told
 from ..calls.tool_names import find_tools, shown_name
 from ..core.events import ReplyDiscarded
 from ..core.messages import Tool, ToolCall
-from ..prompt.tool_ranking import CJK_RUN
+from ..prompt.tool_ranking import CJK_RUN, index_tools, rank_tools
 from .argument_values import uses_name
-from .asked_calls import AskedCall, find_question, has_called
-from .call_choice import can_choose, compare_letters, describe_call, list_choice_prompts
+from .asked_calls import AskedCall, find_question, has_called, list_called
+from .call_choice import (
+    can_choose,
+    compare_letters,
+    describe_call,
+    list_choice_prompts,
+    make_tool_choice_prompt,
+    read_letters,
+)
 from .conversation import Conversation
 from .event_stream import Emit
 from .evidence import REFERENCE, Source, list_names, walk_leaves
@@ -33,6 +40,13 @@ five of eight that were not asked for -0.39 and less (Qwen2.5-Coder-1.5B)."""
 _VERY_CLEAR_PREFERENCE = 0.75
 """The same, of a call whose tool the question has a word of."""
 
+_FAR_LIKELIER = 1.6
+"""Logits by which another tool must be likelier than the one that a model calls: 30 right ones had -1.5 and more, four
+of five wrong ones -1.6 and less (Qwen2.5-Coder-1.5B)."""
+_MAX_OTHERS_OF_SERVER = 7
+_MAX_OTHERS = 2
+"""Of how many other tools a model is asked, of the server of the one that it calls, and of others."""
+
 
 class ChosenCalls:
     """What the model has chosen in one turn.
@@ -45,6 +59,7 @@ class ChosenCalls:
         self._chat, self._requests = chat, requests
         self.is_unsure = False
         self._preferences: dict[tuple[str, str], float] = {}  # by call and message
+        self._likelier: list[AskedCall] = []  # in the place of the first calls
         self._settled: set[str] = set()  # messages for words
         self._asked: set[tuple[str, bool]] = set()  # messages behind calls, and whether each was asked alone
 
@@ -74,8 +89,48 @@ class ChosenCalls:
             # "Who's on call this Sunday?" speaks of `vet_on_call`
             clear = _VERY_CLEAR_PREFERENCE if shares_term(run.tool.name, Source(question)) else _CLEAR_PREFERENCE
             if await self._measure_preference(describe_call(name, run.call.arguments), question, emit) > -clear:
-                return None
+                return await self._find_misplaced([run.tool for run in prepared], question, emit)
         return ReplyDiscarded(reason="unspoken", values=prepared[0].tool.name)
+
+    async def _find_misplaced(self, tools: Sequence[Tool], question: str, emit: Emit) -> ReplyDiscarded | None:
+        """Return why the first calls of a turn are discarded: the model finds another tool far likelier than theirs."""
+        called = {(tool.server, tool.name) for tool in tools}
+        for tool in tools:
+            likelier = await self._find_likelier(tool, question, emit, _FAR_LIKELIER)
+            if likelier and (likelier.server, likelier.name) not in called:
+                self._likelier = [AskedCall([likelier], by_question=True), AskedCall(tools)]
+                return ReplyDiscarded(reason="misplaced", values=tool.name)
+        return None
+
+    def list_likelier(self) -> list[AskedCall]:
+        """Return what is asked for in the place of calls that are discarded for a likelier tool, in order, once."""
+        likelier, self._likelier = self._likelier, []
+        return likelier
+
+    async def _find_likelier(self, tool: Tool, message: str, emit: Emit, least: float) -> Tool | None:
+        """Return the tool that the model finds likelier for a message than one that it calls, if both only read.
+
+        In a conversation it takes a tool whose arguments fit what the message names, of several of a server.
+
+        Args:
+            tool: The tool that it calls.
+            message: The message, or a part of it.
+            emit: Emits events.
+            least: By how many logits another one must be likelier.
+        """
+        tools = self._chat.toolbox.tools
+        made = {*list_called(self._chat), (tool.server, tool.name)}
+        new = [
+            other for other in tools if other.server and not may_write(other) and (other.server, other.name) not in made
+        ]
+        own = [other for other in new if other.server == tool.server][:_MAX_OTHERS_OF_SERVER]
+        ranked = rank_tools(index_tools(tools), message, self._chat.tool_usage.counts)
+        others = [*own, *[other for other in ranked if other in new and other not in own][:_MAX_OTHERS]]
+        if may_write(tool) or not tool.server or not others:
+            return None
+        prompt = make_tool_choice_prompt(self._chat, [tool, *others], drop_told(message))
+        mine, *theirs = read_letters(await self._requests.score_first_token(prompt, emit), 1 + len(others))
+        return others[theirs.index(max(theirs))] if max(theirs) - mine > least else None
 
     async def make(
         self, asked: AskedCall, calls: ReplyCalls, emit: Emit
@@ -86,8 +141,7 @@ class ChosenCalls:
         the tool is called in the conversation, then.
         """
         message = asked.request or find_question(self._chat)
-        if asked.is_meant:
-            asked = replace(asked, tools=await self._find_preferred(asked.tools, message, emit))
+        asked = await self._narrow(asked, message, emit)
         if asked.is_meant and not asked.tools:
             return None, None
         way = message, bool(asked.request)
@@ -101,6 +155,10 @@ class ChosenCalls:
         if not call or (asked.is_chosen and not await self._prefers(call, asked, message, emit)):
             return call, None
         tools = find_tools(call.name, self._chat.toolbox.tools) if asked.is_chosen and asked.request else []
+        likelier = await self._ask_for_likelier(call, asked, message, emit)
+        accepted = await calls.offer([likelier], must_ask=False, by_question=True) if likelier else None
+        if accepted or calls.was_declined:
+            return likelier, accepted
         refers = bool(tools) and has_called(self._chat) and _refers(asked.request, call)
         accepted = None if refers else await calls.offer([call], False, asked.by_question, asked.names)
         if accepted or calls.was_declined or not tools:
@@ -110,6 +168,21 @@ class ChosenCalls:
         if refers and not (accepted or calls.was_declined):
             accepted = await calls.offer([call], False, asked.by_question, asked.names)
         return call, accepted
+
+    async def _narrow(self, asked: AskedCall, message: str, emit: Emit) -> AskedCall:
+        """Return what a model is asked for, of the tool that it prefers or finds likelier where that is to be found."""
+        if asked.is_meant:
+            return replace(asked, tools=await self._find_preferred(asked.tools, message, emit))
+        likelier = await self._find_likelier(asked.failed, message, emit, 0) if asked.failed else None
+        return replace(asked, tools=[likelier]) if likelier and likelier in asked.tools else asked
+
+    async def _ask_for_likelier(self, call: ToolCall, asked: AskedCall, message: str, emit: Emit) -> ToolCall | None:
+        """Return a call of the tool that the model finds far likelier than the one that it was made to call, if any."""
+        called = find_tools(call.name, asked.tools) if asked.is_chosen and not (asked.is_meant or asked.names) else []
+        if not called or (has_called(self._chat) and not asked.request):
+            return None
+        likelier = await self._find_likelier(called[0], message, emit, _FAR_LIKELIER)
+        return await self._requests.ask_for_call(AskedCall([likelier], asked.request), emit) if likelier else None
 
     def _names_another(self, call: ToolCall) -> bool:
         """Return whether a call looks up one more thing of those that the question joins, by the tool of the turn."""

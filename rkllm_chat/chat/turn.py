@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from functools import partial
+from itertools import chain
 from typing import Literal
 
 from ..calls.tool_names import shown_name
@@ -247,7 +248,7 @@ class Turn:
         chat, described = self._chat, [event.call for event in reply.described]
         accepted = None if has_called(self._chat) else await calls.offer(described, must_ask=False)
         asked_calls = iter(()) if accepted else list_asked_calls(chat, reply.shown_text, rejected, described)
-        for asked in asked_calls:
+        for asked in chain(self._chosen_calls.list_likelier(), asked_calls):
             if calls.was_declined:
                 break
             call, accepted = await self._chosen_calls.make(asked, calls, emit)

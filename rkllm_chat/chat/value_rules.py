@@ -102,7 +102,7 @@ REASONS: Mapping[str, str] = {
     "unrelated": "an answer has no word and no number of a result that no later call was made of",
     "foreign": "an answer is in another language than the question, of those with scripts of their own",
     "echo": "an answer repeats the question, or what the model was asked",
-    "misplaced": "a tool of another kind or server takes what the question names: a file, a date, a subject",
+    "misplaced": "another tool takes what the question names (a file, a date), or the model finds one far likelier",
     "refused": "an answer without a call apologizes, which models do because tools are listed",
     "unmade": "an answer says that the change was made that the question asks for, and no such call has completed",
     "data": "an answer behind calls is JSON, and the question asks for none",

@@ -33,9 +33,11 @@ class ChoosingBackend(ScriptedBackend):
 
     Attributes:
         preferred: Message -> tool that it would call.
+        likeliest: Message -> tool that it finds likelier than any other, where it is asked for one of several.
         unsure: Messages of which it hardly knows.
         doubtful: Messages of which it is less sure than of others.
         asked: The messages that it was asked about, and the tools.
+        compared: The tools that it was asked to compare, of which it calls the first one.
         choices: What it was asked.
         forced: The grammars of the calls that it had to make.
         loses_conversation: Whether another prompt costs it the conversation.
@@ -48,9 +50,11 @@ class ChoosingBackend(ScriptedBackend):
     def __init__(self, replies: Sequence[str], preferred: Mapping[str, str]) -> None:
         super().__init__(replies)
         self.preferred = preferred
+        self.likeliest: dict[str, str] = {}
         self.unsure: set[str] = set()
         self.doubtful: set[str] = set()
         self.asked: list[tuple[str, str]] = []
+        self.compared: list[list[str]] = []
         self.choices: list[str] = []
         self.forced: list[str] = []
 
@@ -67,8 +71,20 @@ class ChoosingBackend(ScriptedBackend):
         return super().stream(prompt, generation, tools, grammar)
 
     def score_first_token(self, prompt: Sequence[Message], number: int) -> ModelStream:
-        """Score "A" and "B" as the first token."""
-        return StoppableStream(self._score(prompt[-1].text, number), lambda: None)
+        """Score letters as the first token."""
+        text = prompt[-1].text
+        score = self._score_tools if "\nA: " in text else self._score
+        return StoppableStream(score(text, number), lambda: None)
+
+    async def _score_tools(self, text: str, number: int) -> AsyncGenerator[StreamItem, None]:
+        message = text.removeprefix("Message of the user: ").split("\n")[0]
+        tools = dict(re.findall(r"^(\w): (?:\w+__)?(\w+) - ", text, re.MULTILINE))
+        self.compared.append([*tools.values()])
+        likeliest = next((letter for letter, name in tools.items() if name == self.likeliest.get(message)), "A")
+        logprobs = {letter: -0.1 if letter == likeliest else -2.5 for letter in tools}
+        scores = tuple(TokenScore(letter.encode(), logprob) for letter, logprob in logprobs.items())
+        yield TokenScore(likeliest.encode(), logprobs[likeliest], scores[:number])
+        yield Usage(10, 0, 10, 1, hit_limit=True)
 
     async def _score(self, text: str, number: int) -> AsyncGenerator[StreamItem, None]:
         message = text.split('"')[1]
@@ -112,6 +128,28 @@ def test_a_call_that_is_preferred_to_words_is_made_in_any_language(history: Sequ
     assert backend.asked == [(question, "get_clock")] * 2
     # later turns go on with the call
     assert "Dabar rytas." not in [message.text for message in backend.prompts[-1]]
+
+
+@pytest.mark.parametrize("is_written", [True, False], ids=["its own call", "made to call"])
+def test_the_tool_that_the_model_finds_far_likelier_is_called(is_written: bool) -> None:
+    question, events = "What does the desk say of monday?", ("list_events", {"date": "monday"})
+    bill = call_text("get_bill", number="monday")
+    replies = [*([] if is_written else ["Well."]), bill, call_text(events[0], **events[1]), "Dentist, 15:30.", "-"]
+    chat, toolbox, backend = open_choosing_town(replies, {question: "get_bill"}, TALKED)
+    backend.likeliest = {question: "list_events"}
+    assert "Dentist" in read(take_turn(chat, question)) and toolbox.called == [events]
+    # its own comes first, then those of its server, and none that may change something
+    assert backend.compared[0][:2] == ["get_bill", "list_events"]
+    assert not {*Town.WRITING} & {*backend.compared[0]}
+
+
+def test_a_call_is_made_where_a_likelier_tool_has_no_value_of_the_question() -> None:
+    question, events = "What does the desk say of monday?", ("list_events", {"date": "monday"})
+    written, invented = call_text(events[0], **events[1]), call_text("get_bill", number="4711")
+    replies = [written, invented, written, "Dentist, 15:30.", "-"]
+    chat, toolbox, backend = open_choosing_town(replies, {question: "list_events"}, TALKED)
+    backend.likeliest = {question: "get_bill"}
+    assert "Dentist" in read(take_turn(chat, question)) and toolbox.called == [events]
 
 
 def test_words_that_are_preferred_to_a_call_stand() -> None:
@@ -363,6 +401,21 @@ def test_what_one_tool_fails_to_do_is_asked_of_another() -> None:
         assert toolbox.called == [bill, made]
         assert not any("get_bill" in rules for rules in backend.forced)
         assert (backend.prompts[len(replies) - 1][-1].text == question) is alone
+
+
+def test_the_likelier_tool_of_its_server_is_called_where_one_has_failed() -> None:
+    question, lessons = "Who teaches boxing, and is it hard?", ("get_lesson", {"title": "boxing"})
+    replies = [call_text("get_teacher", name="boxing"), "Nothing.", call_text(lessons[0], **lessons[1]), *["-"] * 6]
+    chat, town, backend = open_choosing_town(replies, {question: "get_teacher"}, TALKED)
+    town.TOOLS = {
+        **Town.TOOLS,
+        "get_room": ("gym", "room", "Show a room"),
+        "get_teacher": ("gym", "name", "Show a teacher"),
+        "get_lesson": ("gym", "title", "Show a lesson and who teaches it"),
+    }
+    backend.unsure, backend.likeliest = {question}, {question: "get_lesson"}
+    take_turn(chat, question)
+    assert town.called[-1] == lessons
 
 
 def test_an_engine_that_would_lose_the_conversation_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
