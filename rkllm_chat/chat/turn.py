@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import Literal
@@ -81,6 +82,7 @@ class Turn:
         self._state = TurnState()
         self._requests = ReplyRequests(chat)
         self._chosen_calls = ChosenCalls(chat, self._requests)
+        self._is_guess = False  # the last call was made for a part of the question that names nothing
         self._unrun = ""  # the calls of the last reply that did not run
         self._answered_by: AnsweredBy = "model"
 
@@ -172,6 +174,7 @@ class Turn:
         kind: ReplyKind = ""
         announced: CallFound | None = None
         rejected: list[ToolCall] | None = None
+        self._is_guess, before = False, len(chat.history)
         try:
             try:
                 await self._requests.send(reply, "chat", self._report_changes(emit))
@@ -189,15 +192,26 @@ class Turn:
                 is_last = not (calls.found or calls.missing or kind or announced)
                 kept = "refusal" if is_last and self._reply_rules.apologizes(reply.shown_text) else kind
                 self._requests.keep(reply, "discarded" if announced else kept)
+            replied = _mark(chat.history[before:], kept)
+            without_call: _Outcome = "answer" if kind else reply.usage.end_reason
             if announced:
                 await self._replace(reply if not kind else None, announced, emit)
             if not (calls.found or calls.missing):
-                return "answer" if kind else reply.usage.end_reason
+                return without_call
             await calls.run(reply.usage, emit)
         finally:
             await calls.close(reply.usage)
         if calls.is_stopped:
             return "stopped"
+        if self._is_guess and _have_failed(chat.history[before:]):
+            chat.history[before:] = replied
+            await emit(Text("" if kind else reply.shown_text))  # what stands behind the last call is the answer
+            return without_call
+        return await self._continue_behind(calls, emit)
+
+    async def _continue_behind(self, calls: ReplyCalls, emit: Emit) -> _Outcome:
+        """Return how the turn continues behind the calls of a reply, which have been answered."""
+        chat = self._chat
         if calls.missing:
             return await self._say(ask_for_values(chat, calls.missing), self._report_changes(emit))
         if calls.was_denied:
@@ -253,6 +267,7 @@ class Turn:
                 break
             call, accepted = await self._chosen_calls.make(asked, calls, emit)
             if accepted:
+                self._is_guess = asked.is_chosen and not asked.names and has_called(chat)
                 break
             if call and not (asked.by_question or asked.names or asked.is_chosen or described):
                 await emit(CallDescribed(call))
@@ -359,6 +374,15 @@ class Turn:
             await emit(Text(self._unrun or EMPTY_REPLY))
             await emit(Notice(chat.words("chat.gave_up")))
         return self._requests.usages[-1].end_reason if self._requests.usages[-1].is_cut else "steps"
+
+
+def _mark(messages: Sequence[Message], kind: ReplyKind) -> list[Message]:
+    return [replace(message, reply_kind=kind) for message in messages]
+
+
+def _have_failed(messages: Sequence[Message]) -> bool:
+    """Return whether all calls that messages have the results of have failed."""
+    return all(message.result.status == "failed" for message in messages if message.result)
 
 
 def _repeats_request(answer: str, asked: str, said: Sequence[str]) -> bool:

@@ -300,6 +300,19 @@ def test_a_part_that_does_not_say_of_what_is_called_in_the_conversation() -> Non
     assert town.called == [("get_clock", {"place": "Vilnius"}), ("get_day", {"place": "Vilnius"})]
 
 
+def test_a_call_for_a_part_that_names_nothing_is_taken_back_if_it_fails() -> None:
+    first, last = "What is on at the office on 2026-12-10,", "and what did it say?"
+    events, answer = call_text("list_events", date="2026-12-10"), "Dentist at 15:30."
+    replies = [events, answer, *[call_text("get_bill", number="it")] * 2, *["-"] * 3]
+    chat, toolbox, backend = open_choosing_town(replies, {f"{first} {last}": "list_events"}, TALKED)
+    backend.unsure = {last.removeprefix("and ")}
+    assert read(take_turn(chat, f"{first} {last}")) == answer
+    assert [name for name, _ in toolbox.called] == ["list_events", "get_bill"]
+    said = [message for message in chat.history if message.role == "assistant"]
+    assert said[-1].text == answer and not said[-1].reply_kind
+    assert not any(message.result and message.result.status == "failed" for message in chat.history)
+
+
 def test_a_change_is_chosen_only_where_one_is_asked_for() -> None:
     thanks, order = "You are a star, thank you!", "Write a file thanks.txt that says thank you."
     write = call_text("write_file", path="thanks.txt", content="thank you")
