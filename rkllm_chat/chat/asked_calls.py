@@ -281,7 +281,8 @@ def find_corrected_call(chat: Conversation) -> AskedCall | None:
 
 def find_question(chat: Conversation) -> str:
     """Return what the user asks in this turn."""
-    return chat.history[find_last_turn(chat.history)].text
+    message = chat.history[find_last_turn(chat.history)]
+    return message.asked or message.text
 
 
 def has_called(chat: Conversation) -> bool:

@@ -114,7 +114,8 @@ def compose_message(app: App, text: str, attached: Sequence[Attachment]) -> tupl
     """Return the message of a text with attachments, and a notice about each attachment that was truncated."""
     texts, notices = fence_attachments(app, attached)
     media = tuple(media for attachment in attached for media in attachment.media)
-    return Message("user", "\n\n".join([text, *texts]), media=media), notices
+    asked = drop_mentions(text).strip() if texts else ""
+    return Message("user", "\n\n".join([text, *texts]), media=media, asked=asked), notices
 
 
 def expand_message(app: App, line: str) -> str | None:
@@ -187,6 +188,11 @@ def list_mentions(app: App, line: str) -> list[str]:
 def escape_mentions(text: str, is_escaped: Callable[[int], bool]) -> str:
     """Double the @ of mentions, which then attach nothing; `is_escaped` is asked with the position of each."""
     return _MENTION.sub(lambda match: f"@{match[0]}" if is_escaped(match.start()) else match[0], text)
+
+
+def drop_mentions(line: str) -> str:
+    """Return a line without what it mentions after @."""
+    return _MENTION.sub(lambda match: "" if _read_mention(match) else match[0], line)
 
 
 def unescape_mentions(line: str) -> str:

@@ -231,6 +231,7 @@ class Evidence:
         said: What the user said in the turns before.
         results_before: The results of the turn before.
         earlier_calls: The calls of all turns before that ran.
+        attached: The question with the names and texts of its attachments; empty without any.
     """
 
     question: Source
@@ -240,6 +241,7 @@ class Evidence:
     said: Source = field(default_factory=lambda: Source(""))
     results_before: Sequence[ToolResult] = ()
     earlier_calls: Sequence[ToolResult] = ()
+    attached: Source = field(default_factory=lambda: Source(""))
 
     @classmethod
     def collect(cls, messages: Sequence[Message], system: str = "") -> Evidence:
@@ -249,7 +251,7 @@ class Evidence:
         earlier = [
             message for message, following in pairwise([*messages[:start], *turn[:1]]) if _is_said(message, following)
         ]
-        question = next((message.text for message in turn if message.role == "user"), "")
+        asked = next((message for message in turn if message.role == "user"), Message("user", ""))
         texts = (message.result.text if message.result else message.text for message in (*earlier, *turn))
         results = [message.result for message in turn if message.result and not is_correction(message)]
         ran = [result for result in results if result.status in ("completed", "failed")]
@@ -260,7 +262,8 @@ class Evidence:
         said = Source("\n".join(message.text for message in messages[:start] if message.role == "user"))
         answered = [message.result for message in messages[:start] if message.result]
         earlier_calls = [result for result in answered if result.status in ("completed", "failed")]
-        return cls(Source(question), known, ran, refused, said, results_before, earlier_calls)
+        question, attached = Source(asked.asked or asked.text), Source(asked.text if asked.asked else "")
+        return cls(question, known, ran, refused, said, results_before, earlier_calls, attached)
 
     @cached_property
     def left_over(self) -> list[str]:

@@ -249,7 +249,7 @@ class ValueRules(TurnRules):
             about = describe_tool(tool) if can_choose(self._chat, evidence.question.original) else tool.name
             is_named = not by_question or shares_term(about, evidence.question)
             return not may_write(tool) and is_named and not names_tool(tool, evidence.question)
-        if self._repeats_earlier_call(tool, arguments, evidence):
+        if self._repeats_earlier_call(tool, arguments, evidence) or _reads_attached(tool, arguments, evidence):
             return False
         if may_write(tool) and (names_file(arguments, self.list_unread()) or drops_lines(arguments, evidence)):
             return False
@@ -515,6 +515,12 @@ def _is_invented(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence, i
         return False
     may_be_translated = not is_strict or all(_CODE.fullmatch(str(value)) for value in values)
     return not (may_be_translated and shares_term(tool.name, evidence.question))
+
+
+def _reads_attached(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence) -> bool:
+    """Return whether a call only reads a file that the question brings with it."""
+    files = (str(value) for value in walk_leaves(arguments) if is_file_name(str(value)))
+    return not may_write(tool) and any(file in evidence.attached.original for file in files)
 
 
 def _names_no_value(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence, is_strict: bool) -> bool:

@@ -190,6 +190,7 @@ class Message:
         reply_kind: Of an assistant message: "forced" if calls were impossible when it was written, "discarded" if it
             only repeated calls, or was empty, and was generated again, "refusal" if it was shown and only apologizes:
             both stay in the history and are never sent.
+        asked: Of a user message with attached texts, what it asks: `text` without them and their names.
     """
 
     role: Role
@@ -200,6 +201,7 @@ class Message:
     call_request: str = ""
     media: tuple[Media, ...] = ()
     reply_kind: ReplyKind = ""
+    asked: str = ""
 
     @property
     def parts(self) -> tuple[str | Media, ...]:

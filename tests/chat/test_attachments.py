@@ -55,6 +55,18 @@ def test_attachments_together_take_half_of_what_is_free(length: int, folder: Pat
     assert 0.9 < shown["big"] / shown["long"] < 1.1
 
 
+def test_what_a_message_asks_is_what_was_written_beside_its_attachments(folder: Path) -> None:
+    (folder / "notes.md").write_text("Next meeting: 8 December\n", encoding="utf-8")
+
+    async def play() -> Message:
+        async with open_scripted_app(folder, ["On 8 December."]) as app:
+            await collect_emitted(send_message, app, "When is the next meeting, see @notes.md ?")
+            return app.chat.history[-2]
+
+    message = asyncio.run(play())
+    assert message.asked == "When is the next meeting, see  ?" and "8 December" in message.text
+
+
 def test_a_short_attachment_leaves_its_share_to_a_long_one(folder: Path) -> None:
     alone, _ = send_attachments(folder, 0, big=200_000)
     beside, _ = send_attachments(folder, 0, big=200_000, short=100)

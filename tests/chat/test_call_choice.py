@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any
@@ -14,13 +15,14 @@ from rkllm_chat.backends.base import FirstTokenScorer, ModelStream, StoppableStr
 from rkllm_chat.backends.scripted import ScriptedBackend
 from rkllm_chat.calls.grammar import CallGrammar, NoCalls
 from rkllm_chat.chat.conversation import Conversation
+from rkllm_chat.chat.turn import Turn
 from rkllm_chat.config.policy import Policy
 from rkllm_chat.config.settings import Generation, Settings
 from rkllm_chat.core.events import Usage
 from rkllm_chat.core.i18n import load
 from rkllm_chat.core.messages import Message, Tool
 from rkllm_chat.core.protocols import decline_all
-from stage import call_text, take_turn
+from stage import call_text, collect, take_turn
 
 CLOCK = call_text("get_clock", place="Vilnius")
 BILL = call_text("get_bill", number="17")
@@ -311,6 +313,16 @@ def test_a_call_for_a_part_that_names_nothing_is_taken_back_if_it_fails() -> Non
     said = [message for message in chat.history if message.role == "assistant"]
     assert said[-1].text == answer and not said[-1].reply_kind
     assert not any(message.result and message.result.status == "failed" for message in chat.history)
+
+
+def test_a_file_that_a_message_brings_is_not_read_again() -> None:
+    text = "When is the meeting? See @bakery.txt\n\nContent of bakery.txt (text/plain):\n```\nMeeting: 8 May 2027\n```"
+    calls = [call_text("read_file", path="bakery.txt"), call_text("list_folder", path="bakery.txt")]
+    chat, toolbox, backend = open_choosing_town(["It is on 8 May 2027.", *calls, *["-"] * 3], {}, TALKED)
+    message = Message("user", text, asked="When is the meeting? See")
+    backend.preferred = {message.asked: "read_file", text: "read_file"}
+    events = asyncio.run(collect(Turn(chat).run([message])))
+    assert read(events) == "It is on 8 May 2027." and toolbox.called == []
 
 
 def test_a_change_is_chosen_only_where_one_is_asked_for() -> None:
