@@ -19,7 +19,9 @@ from ..calls.described_calls import (
     is_data,
     is_question,
     is_refusal,
+    list_places,
     repeats_question,
+    split_sentences,
     tells_only,
 )
 from ..calls.tool_names import shown_names
@@ -137,9 +139,10 @@ class ReplyRules(TurnRules):
 
     def is_change_open(self, reply: str) -> bool:
         """Return whether a change that the question asks for is claimed, or told how to make, and no call made it."""
-        # "To add butter to the list in shopping.txt, you would need to append a line", behind what the file has
-        tells_how = is_refusal(reply) and self.is_change_pending()
-        return tells_how or bool(self.find_unmade(reply)) or self._has_failed_change()
+        # "To add butter to the list in shopping.txt, you would need to append a line", or what the file has
+        is_file_read = any(map(self._evidence.used.has, list_places(self._evidence.question.original)))
+        is_only_told = (is_refusal(reply) or is_file_read) and self.is_change_pending()
+        return is_only_told or bool(self.find_unmade(reply)) or self._has_failed_change()
 
     def tells_what_was_said(self, reply: str, values: Sequence[str]) -> bool:
         """Return whether a question asks for what the user said before, by its form or by what is told or looked up.
@@ -159,7 +162,18 @@ class ReplyRules(TurnRules):
         new = [name for name in told if not question.has(name)]
         said = [name for name in new if evidence.told.has(name)]
         is_told = bool(is_about_user and said) and not any(map(NUMBER.search, {*new} - {*said}))
+        is_told = is_told or bool(new and all(map(self._find_told_of_question().has, new)))
         return (is_told and not is_refusal(reply)) or asks_what_was_said(question.text)
+
+    def _find_told_of_question(self) -> Source:
+        """Return the sentences by which the user told something of what the question names before.
+
+        "Ingrid is my sister, birthday 14 March." tells of "When is Ingrid's birthday?".
+        """
+        evidence = self._evidence
+        named = [name for name in list_names(evidence.question.original) if name[0].isalpha()]
+        told = split_sentences(evidence.told.original)
+        return Source("\n".join(text for text in told if any(map(Source(text).has, named))))
 
     def find_refused(self, reply: str) -> ReplyDiscarded | None:
         """Return why an answer is asked for without the tools, where that was measured: later ones apologize, too."""

@@ -377,8 +377,10 @@ def test_what_the_user_said_is_answered_from_the_conversation() -> None:
         ("Which city do I live in?", "You live in Lyon, of course."),
         ("Where did I say I live?", "In a city."),
         ("What is my favourite colour?", "Your favourite colour is green."),
+        ("When is Ingrid's birthday?", "Ingrid's birthday is on 14 March."),
     ):
         told = [Message("user", "Remember that I like green."), Message("assistant", "I will."), *TALKED]
+        told += [Message("user", "Note this: Ingrid is my sister, birthday 14 March."), Message("assistant", "Noted.")]
         chat, toolbox, backend = open_choosing_town([reply, CLOCK], {question: "get_clock"}, told)
         assert read(take_turn(chat, question)) == reply and not (toolbox.called or backend.asked)
 

@@ -181,10 +181,17 @@ def test_a_file_that_a_request_changes_is_read_before_a_forced_change(tmp_path: 
     (tmp_path / "bakery.txt").write_text("It opens at 07:10.", encoding="utf-8")
     path, how = {"path": "bakery.txt"}, "You would need to append it to bakery.txt."
     had = RESULTS["read_file"]
-    for content, is_written in (("butter", False), (had, False), (f"{had}\nbutter", True)):
+    told = "It opens at 07:10, and has butter."
+    for content, is_written, reply in (
+        ("butter", False, how),
+        (had, False, how),
+        (had, False, told),
+        (f"{had}\nbutter", True, told),
+        (f"{had}\nbutter", True, how),
+    ):
         write_file = call_text("write_file", **path, content=content)
-        replies = ["I am sorry, but I cannot do that.", call_text("read_file", **path), how, write_file]
-        chat, toolbox = open_town([*replies, *[how] * 4])
+        replies = ["I am sorry, but I cannot do that.", call_text("read_file", **path), reply, write_file]
+        chat, toolbox = open_town([*replies, *[reply] * 4])
         chat.get_folders = partial(dict, files=(str(tmp_path),))
         answer = read(take_turn(chat, "Please add butter to the list in bakery.txt"))
         assert [name for name, _ in toolbox.called] == ["read_file", *(["write_file"] if is_written else [])]
