@@ -56,7 +56,7 @@ __all__ = [
 
 _PLACEHOLDER = re.compile(
     r"(?:[a-z]:)?[\\/]+(?:path|your|folder|directory)(?:[\\/_ -].*)?|(?:[\\/]|[a-z]:[\\/])?path[\\/]to[\\/].*"
-    r"|(?:your|example|sample)[_ -].*|<[^<>]*>|\.\.\.|…|none|null|n/a",
+    r"|(?:your|example|sample)[_ -].*|(?:example|filename|sample)\.[a-z]+|<[^<>]*>|\.\.\.|…|none|null|n/a",
     re.IGNORECASE,
 )
 """What models write into an argument that is not given."""

@@ -37,6 +37,7 @@ __all__ = [
     "is_composed",
     "is_failed_query",
     "is_query",
+    "is_statement",
     "list_names",
     "normalize",
     "sounds_like",
@@ -172,7 +173,11 @@ class Source:
             return all(map(self._has_code, codes)) and all(self._has_number(number, is_clock) for number in numbers)
         if text.strip() in self.text or (len(squeezed) >= _MIN_WORD_LENGTH and squeezed in self.squeezed):
             return True
-        telling = _select_telling(words)
+        return self.has_most(text)
+
+    def has_most(self, text: str) -> bool:
+        """Return whether half of the words of a text stand in the source, also of one that is composed for a call."""
+        telling = _select_telling(WORD.findall(normalize(text)))
         return sum(map(self._has_word, telling)) >= MIN_SUPPORTED * len(telling)
 
     def has_part(self, value: object) -> bool:
@@ -405,7 +410,12 @@ def drop_failed_queries(messages: Sequence[Message]) -> list[Message]:
 
 def is_query(result: ToolResult) -> bool:
     """Return whether a result is of a call with a statement in SQL."""
-    return any(isinstance(value, str) and _SQL_STATEMENT.match(value) for value in walk_leaves(result.arguments))
+    return any(map(is_statement, walk_leaves(result.arguments)))
+
+
+def is_statement(value: object) -> bool:
+    """Return whether a value is a statement in SQL."""
+    return isinstance(value, str) and bool(_SQL_STATEMENT.match(value))
 
 
 def list_names(question: str) -> list[str]:

@@ -22,6 +22,7 @@ from ..calls.described_calls import (
     asks_again,
     asks_for_change,
     asks_for_now,
+    asks_to_remember,
     asks_what_was_said,
     find_takers,
     is_file_name,
@@ -76,6 +77,7 @@ from .evidence import (
     count_things,
     get_stop_words,
     is_composed,
+    is_statement,
     list_names,
     normalize,
     walk_leaves,
@@ -392,13 +394,8 @@ def _find_reason(
     """
     question = evidence.question.original
     if not evidence.results:
-        if is_strict and may_write(tool) and is_question(question):
-            return "unasked"
-        if is_strict and (tells_only(question) or not (is_chosen or _is_relevant(tool, arguments, evidence))):
-            return "unspoken"  # who asks for nothing looks nothing up, and says what is to be remembered
-        is_asked_back = _names_no_value(tool, arguments, evidence, is_strict)
-        return "invented" if not is_asked_back and _is_invented(tool, arguments, evidence, is_strict) else ""
-    if is_strict and not arguments and not _is_relevant(tool, arguments, evidence):
+        return _find_first_reason(tool, arguments, evidence, is_strict, is_chosen)
+    if is_strict and not (arguments or (_is_relevant(tool, arguments, evidence) and _is_about_more(tool, evidence))):
         return "unspoken"
     of_tool = [result for result in evidence.results if (result.server, result.tool) == (tool.server, tool.name)]
     if list_unsupported_required(tool, arguments, evidence.known) and not _takes_translations(tool, of_tool, evidence):
@@ -415,6 +412,21 @@ def _find_reason(
     if any(_changes_table_unasked(value, evidence.question) for value in walk_leaves(arguments)):
         return "unasked"
     return ""
+
+
+def _find_first_reason(
+    tool: Tool, arguments: Mapping[str, Any], evidence: Evidence, is_strict: bool, is_chosen: bool
+) -> str:
+    """Return the key of REASONS why a first call of a turn does not run; "" if it may run."""
+    question = evidence.question.original
+    if is_strict and may_write(tool) and is_question(question):
+        return "unasked"
+    if is_strict and (tells_only(question) or not (is_chosen or _is_relevant(tool, arguments, evidence))):
+        return "unspoken"  # who asks for nothing looks nothing up, and says what is to be remembered
+    if is_strict and not may_write(tool) and (asks_to_remember(question) or _is_told_text(arguments, evidence)):
+        return "unspoken"
+    is_asked_back = _names_no_value(tool, arguments, evidence, is_strict)
+    return "invented" if not is_asked_back and _is_invented(tool, arguments, evidence, is_strict) else ""
 
 
 def _may_be_chosen(arguments: Mapping[str, Any], evidence: Evidence) -> bool:
@@ -481,6 +493,16 @@ def _is_relevant(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence) -
     return any(map(question.has, [*places, *NUMBER.findall(" ".join(values))]))
 
 
+def _is_about_more(tool: Tool, evidence: Evidence) -> bool:
+    """Return whether a question has no word of a tool's name, or one that no call of another server is about.
+
+    The "memory" in which a note was made is not the machine's.
+    """
+    called = [f"{result.server} {result.tool}" for result in evidence.results if result.server != tool.server]
+    shared = {*extract_terms(f"{tool.server} {tool.name}".replace("_", " "))} & {*extract_terms(evidence.question.text)}
+    return not shared or not shared <= {*extract_terms("\n".join(called).replace("_", " "))}
+
+
 def _list_topics(result: ToolResult) -> list[str]:
     """Return the words that tell what a call was about."""
     words = (word for value in walk_leaves(result.arguments) for word in WORD.findall(normalize(str(value))))
@@ -521,6 +543,12 @@ def _reads_attached(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence
     """Return whether a call only reads a file that the question brings with it."""
     files = (str(value) for value in walk_leaves(arguments) if is_file_name(str(value)))
     return not may_write(tool) and any(file in evidence.attached.original for file in files)
+
+
+def _is_told_text(arguments: Mapping[str, Any], evidence: Evidence) -> bool:
+    """Return whether a value is a text that the model has composed: a story is no look-up, whatever it is given to."""
+    composed = (str(value) for value in walk_leaves(arguments) if is_composed(value) and not is_statement(value))
+    return not all(map(evidence.known.has_most, composed))
 
 
 def _names_no_value(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence, is_strict: bool) -> bool:

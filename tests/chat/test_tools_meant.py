@@ -326,6 +326,27 @@ def test_behind_a_change_another_one_is_of_something_else() -> None:
         assert toolbox.called == [("write_file", tea)]
 
 
+@pytest.mark.parametrize(("server", "made"), [("memory", 1), ("desk", 2)])
+def test_a_memory_in_which_a_note_was_made_is_not_that_of_the_board(server: str, made: int) -> None:
+    note = call_text("make_note", entities="Ingrid, birthday 14 March")
+    chat, toolbox = open_town([note, call_text("get_memory"), "Noted. It is 0.41.", "-", "-", "-"])
+    tools = {"make_note": (server, "entities", "Create a note"), "get_memory": ("board", "", "Tell what is free")}
+    toolbox.TOOLS, toolbox.WRITING = {**Town.TOOLS, **tools}, (*Town.WRITING, "make_note")
+    take_turn(chat, "Make a note in the memory: Ingrid, birthday 14 March.")
+    assert [name for name, _ in toolbox.called] == ["make_note", "get_memory"][:made]
+
+
+def test_what_is_to_be_remembered_or_told_is_not_looked_up() -> None:
+    noted = {"entities": [{"name": "Ingrid", "observations": ["birthday: 14 March"]}]}
+    clock, create = call_text("get_clock", place="Ingrid's birthday"), call_text("create_entities", **noted)
+    chat, toolbox = open_town([clock, create, "Noted.", "-", "-"])
+    take_turn(chat, "Please remember that Ingrid has her birthday on 14 March.")
+    assert toolbox.called == [("create_entities", noted)]
+    story = "Once upon a time there was a bee who flew over the fjord to find a lighthouse with a garden."
+    chat, toolbox = open_town([call_text("search_nodes", query=story), story, "-", "-"])
+    assert read(take_turn(chat, "Tell a long story about a bee")) == story and toolbox.called == []
+
+
 def test_what_only_reads_by_its_name_is_asked_about_once() -> None:
     class Undeclared(Town):
         @property
