@@ -85,7 +85,8 @@ def find_change(tool: str, arguments: Mapping[str, Any], folders: Sequence[Path]
         pairs = [_texts_of(edit) if isinstance(edit, Mapping) and len(edit) == 2 else None for edit in edits]
         diffs = [_diff(*pair) if pair else None for pair in pairs]
         if diffs and None not in diffs:
-            return FileChange(_EDIT_LIST_NAME, None, tuple(line for diff in diffs for line in diff or ()))
+            edited = _edit_file([pair for pair in pairs if pair], _find_places(path, folders)) if folders else None
+            return edited or FileChange(_EDIT_LIST_NAME, None, tuple(line for diff in diffs for line in diff or ()))
     return None
 
 
@@ -117,6 +118,24 @@ def _compare_with_file(argument: str, text: str, places: Sequence[Path]) -> File
         return FileChange(argument, None, None, files)
     old = _read_text(files[0])
     return FileChange(argument, files[0], _diff(old, text) if old is not None else None)
+
+
+def _edit_file(pairs: Sequence[tuple[str, str]], places: Sequence[Path]) -> FileChange | None:
+    """Return the change that edits make to the file in the likeliest place; None if it has not all of the old texts.
+
+    Without an old text, servers put the new one before the first line: the edit alone would look like a new line.
+    """
+    files = [path for path in places if _is_file(path)]
+    text = _read_text(files[0]) if files and files == [places[0]] else None
+    if text is None:
+        return None
+    edited = text
+    for old, new in pairs:
+        if old not in edited:
+            return None
+        edited = edited.replace(old, new, 1)
+    lines = _diff(text, edited)
+    return FileChange(_EDIT_LIST_NAME, files[0], lines) if lines is not None else None
 
 
 def _texts_of(edit: Mapping[str, Any]) -> tuple[str, str] | None:
