@@ -290,9 +290,9 @@ async def _show_text(app: App, events: AsyncIterator[Event], _answer: Answer, ou
             if isinstance(last, Text | Thought) and not sys.stdout.isatty():
                 written.append(last)
                 continue
-            if isinstance(last, ReplyDiscarded | TextWasThought):
+            if isinstance(last, ReplyDiscarded | TextWasThought | CallsDetected):  # before a call is no answer
                 written.clear()
-            elif isinstance(last, CallsDetected | ToolStarted | ToolFinished | TurnEnded):
+            elif isinstance(last, ToolStarted | ToolFinished | TurnEnded):
                 show_written()
             terminal.show(last)
     finally:

@@ -40,7 +40,7 @@ def test_text_goes_to_standard_output_and_tool_lines_to_standard_error(
 ) -> None:
     model = script("I look. " + call_text("act"), "Done.\n")
     done = program("-p", "Act!", "--model", model, *acting)
-    assert done.stdout == "I look.\n[Completed chaos__act: act is done]\n\nDone.\n"
+    assert done.stdout == "[Completed chaos__act: act is done]\n\nDone.\n"
     assert done.stderr.splitlines() == [
         "[MCP: Detected 1 tool call]",
         "[MCP: Calling tool 'act']",
@@ -345,7 +345,7 @@ def test_a_quiet_answer_that_is_held_is_all_that_is_printed(
 ) -> None:
     model = script("I look. " + call_text("act"), "Done.\n")
     done = program("-p", "Act!", "--model", model, *acting, "--quiet", "--no-stream")
-    assert (done.stdout, done.stderr) == ("I look.\n[Completed chaos__act: act is done]\n\nDone.\n", "")
+    assert (done.stdout, done.stderr) == ("[Completed chaos__act: act is done]\n\nDone.\n", "")
 
 
 @pytest.mark.slow
