@@ -105,6 +105,7 @@ BAD_LINES = {
     "/mcp add": "incomplete",
     "/mcp add web 127.0.0.1:9": "Write /mcp add web http://127.0.0.1:9",
     "/mcp add notes uvx notes": "A command follows --: /mcp add notes -- uvx notes",
+    "/mcp add notes ./notes": "A command follows --: /mcp add notes -- ./notes",
     "/mcp add harbour -- true": 'server "harbour" already exists',
     "/mcp schema nosuch": 'no tool "nosuch"',
     "/mcp frobnicate": 'Unknown action "frobnicate"',

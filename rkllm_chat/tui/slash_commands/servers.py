@@ -269,7 +269,7 @@ def _parse_server(text: str) -> ServerConfig:
             return decode_server({"name": name, "command": command, "args": args}, source, "servers")
         case [url] if "://" in url:
             return decode_server({"name": name, "url": url}, source, "servers")
-        case [address] if ":" in address or "/" in address:
+        case [address] if (":" in address or "/" in address) and not address.startswith(("/", ".", "~")):
             raise UsageError(f'"{address}" is no URL.', f"Write /mcp add {name} http://{address}")
         case [first, *_] if first != "--":
             raise UsageError(f'"{first}" is no URL.', f"A command follows --: /mcp add {name} -- {shlex.join(words)}")
