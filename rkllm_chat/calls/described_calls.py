@@ -55,6 +55,11 @@ _APOLOGY = re.compile(
     r"|申し訳|すみません|ごめん|残念|很?抱歉|对不起|對不起|很遗憾|很遺憾)",
     re.IGNORECASE,
 )
+_TELLS_HOW = re.compile(
+    r"\W*to [a-z]+\b[^!?\n]*,\s+(?:you (?:can|could|may|must|need|should|will|would)|(?:please )?(?:follow|run|use))\b",
+    re.IGNORECASE,
+)
+"""How an answer begins that leaves to the user what is to be done."""
 _LACK = re.compile(
     r"\baccess(?:ing)?(?: to)? (?:any |an? |the |your )?(?P<en>[\w -]{3,40}?)"
     r"(?= (?:that|which|or|and|to|in|on)\b|[.,;:\n]|$)"
@@ -321,6 +326,11 @@ def find_lack(reply: str) -> str:
 def is_apology(reply: str) -> bool:
     """Return whether a reply begins by saying that the model cannot do what was asked."""
     return bool(_APOLOGY.match(reply) and _REFUSAL.search(reply))
+
+
+def tells_how(reply: str) -> bool:
+    """Return whether a reply tells the user how to do something: "To add a line, you can use this command"."""
+    return bool(_TELLS_HOW.match(reply))
 
 
 def asks_for_change(question: str) -> bool:

@@ -22,6 +22,7 @@ from ..calls.described_calls import (
     list_places,
     repeats_question,
     split_sentences,
+    tells_how,
     tells_only,
 )
 from ..calls.tool_names import shown_names
@@ -107,8 +108,12 @@ class ReplyRules(TurnRules):
         """Return why a reply is no answer, whatever it tells of results; JSON is one where the question asks for it."""
         evidence = self._evidence
         # without tools, a model that repeats something may be asked to
-        if self._are_strict and self._tools and repeats_question(reply, evidence.question.original):
+        question = evidence.question.original
+        if self._are_strict and self._tools and repeats_question(reply, question):
             return ReplyDiscarded(reason="echo")
+        # what was done is not to be done by the user
+        if self._are_strict and self._has_changed(evidence) and tells_how(reply) and not is_question(question):
+            return ReplyDiscarded(reason="unrelated")
         is_prose = evidence.ran_or_refused and not self._chat.answers_json and "json" not in evidence.question.text
         return ReplyDiscarded(reason="data") if is_prose and is_data(reply) else self.find_unmade(reply)
 
@@ -141,7 +146,7 @@ class ReplyRules(TurnRules):
         """Return whether a change that the question asks for is claimed, or told how to make, and no call made it."""
         # "To add butter to the list in shopping.txt, you would need to append a line", or what the file has
         is_file_read = any(map(self._evidence.used.has, list_places(self._evidence.question.original)))
-        is_only_told = (is_refusal(reply) or is_file_read) and self.is_change_pending()
+        is_only_told = (is_refusal(reply) or tells_how(reply) or is_file_read) and self.is_change_pending()
         return is_only_told or bool(self.find_unmade(reply)) or self._has_failed_change()
 
     def tells_what_was_said(self, reply: str, values: Sequence[str]) -> bool:

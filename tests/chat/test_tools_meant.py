@@ -336,6 +336,17 @@ def test_a_memory_in_which_a_note_was_made_is_not_that_of_the_board(server: str,
     assert [name for name, _ in toolbox.called] == ["make_note", "get_memory"][:made]
 
 
+def test_what_was_done_is_not_left_to_the_user() -> None:
+    written, how = (
+        {"path": "list.txt", "content": "tea"},
+        "To create list.txt with the text tea, you can use this command:",
+    )
+    for replies, answer in (([how] * 3, "Written."), ([how, "It has tea now."], "It has tea now.")):
+        chat, toolbox = open_town([call_text("write_file", **written), *replies, *["-"] * 2])
+        said = read(take_turn(chat, "Create list.txt with the text tea."))
+        assert said.splitlines()[-1] == answer and toolbox.called == [("write_file", written)]
+
+
 def test_what_is_to_be_remembered_or_told_is_not_looked_up() -> None:
     noted = {"entities": [{"name": "Ingrid", "observations": ["birthday: 14 March"]}]}
     clock, create = call_text("get_clock", place="Ingrid's birthday"), call_text("create_entities", **noted)
