@@ -66,6 +66,10 @@ _PATH_NAME = re.compile(r"(?:path|folder|directory|dir|repo|repository)$", re.IG
 """Name of an argument that takes a path."""
 _MAX_PATH_LENGTH = 400
 """Characters of a path that is looked for."""
+_ONE_OF_MANY = re.compile(r"\b(?:last|latest|newest|most recent|oldest|first)\b|最新|最後|最初|最后|最近的?一")
+"""What a question has that asks for one of many: of "the last commit", a log has one."""
+_COUNT_NAME = re.compile(r"\b(?:count|limit|max|n|num|number|size|top)\b", re.IGNORECASE)
+"""Name of an argument that says how many there are to be."""
 _ADDS = re.compile(r"\b(?:add|append|insert|put)\b|追加|足し|書き足|加到|加上|添加")
 """What a request has that adds to a file and takes nothing from it."""
 _SAMPLE_NAME = re.compile(r"(?:john|jane) (?:doe|smith)", re.IGNORECASE)
@@ -188,15 +192,19 @@ def fill_folder(
 def drop_unasked(tool: Tool, arguments: Mapping[str, Any], question: Source) -> Mapping[str, Any]:
     """Return the arguments of a reading call without optional numbers that the question does not have, nor "now".
 
-    `lines = 1` of a file about beans left the beans out, a log until now was empty.
+    `lines = 1` of a file about beans left the beans out, a log until now was empty; `limit = 1` is "the last commit".
     """
     required, declared = required_of(tool.schema), properties_of(tool.schema)
     unasked = list_unsupported_optional(tool, arguments, question)
 
+    asks_for_one = _ONE_OF_MANY.search(question.text) is not None
+
     def is_unasked(name: str, value: object) -> bool:
         if name in required or isinstance(value, bool) or not isinstance(value, int | float | str):
             return False
-        is_one = value == 1 and "1" not in question.text  # "the last one" has the number 1, in words
+        if value == 1 and asks_for_one and _COUNT_NAME.search(split_name(name)):
+            return False
+        is_one = value == 1 and "1" not in question.text  # "this one" has the number 1, in words
         is_vague = is_one or (is_generic(value) and not question.has(value))
         is_made_up = name in unasked and not isinstance(value, str)
         return is_made_up or (is_vague and not is_choice_or_default(value, declared.get(name)))
@@ -204,15 +212,19 @@ def drop_unasked(tool: Tool, arguments: Mapping[str, Any], question: Source) -> 
     return {name: value for name, value in arguments.items() if not is_unasked(name, value)}
 
 
-def write_full_paths(arguments: Mapping[str, Any], folders: Sequence[str], working: str) -> Mapping[str, Any]:
-    """Return the arguments with the full path of files that a user names from the working folder.
+def write_full_paths(
+    arguments: Mapping[str, Any], folders: Sequence[str], working: str, question: str
+) -> Mapping[str, Any]:
+    """Return the arguments with the full path of files that a user names from the working folder, or without a folder.
 
-    A server reads "files/plan.txt" from its own folder, and there is no folder "files" in it.
+    A server reads "files/plan.txt" from its own folder, and there is no folder "files" in it. "plan.txt" is in its
+    folder, and not in "/home/user", which a model puts before it.
 
     Args:
         arguments: The arguments of a call.
         folders: The folders of its server.
         working: The working folder.
+        question: What the user asks: a path in it stays.
     """
 
     def write(value: object) -> object:
@@ -222,6 +234,9 @@ def write_full_paths(arguments: Mapping[str, Any], folders: Sequence[str], worki
         is_inside = is_relative and any(map(path.is_relative_to, folders))
         # what its own folder has is meant; a name that is too long, or no name, exists nowhere, and raises with `Path`
         is_own = is_inside and any(os.path.exists(Path(folder, value)) for folder in folders)  # noqa: PTH110
+        own = [Path(folder, path.name) for folder in folders if os.path.exists(Path(folder, path.name))]  # noqa: PTH110
+        if len(own) == 1 and not (is_relative or value in question or os.path.exists(path)):  # noqa: PTH110
+            return str(own[0])
         return str(path) if is_inside and not is_own and os.path.exists(path) else value  # noqa: PTH110
 
     return {name: write(value) for name, value in arguments.items()}

@@ -77,6 +77,8 @@ _NAMED = re.compile(
 )
 """What a question names: in quotes, a file, a number, words with capitals inside of a sentence, katakana."""
 _FILE = re.compile(r"(?:[^\s/\\]*[/\\])*([^\s/\\]*\w\.[A-Za-z]\w{0,4})")
+_ABSOLUTE_PATH = re.compile(r"(/[^\s/]+(?:/[^\s/]+)*)/[^\s/]+/?")
+"""A path from the root, and the folder that it is in."""
 _SELECT = re.compile(r"\s*SELECT\b.+\bFROM\b", re.IGNORECASE | re.DOTALL)
 """A query that reads: the user says what it looks for, and need not know tables and columns."""
 SQL_CHANGE = re.compile(r"\s*(?:INSERT\s+INTO|UPDATE\b.+\bSET|DELETE\s+FROM)\b", re.IGNORECASE | re.DOTALL)
@@ -160,6 +162,8 @@ class Source:
         text = normalize(str(value))
         if (file := _FILE.fullmatch(text.strip())) and file[1] not in self.text:
             return False
+        if (folder := _ABSOLUTE_PATH.fullmatch(text.strip())) and folder[1] not in self.text:
+            return False  # "/home/nora/ShoppingList" is made of words, and no path that anybody knows
         if _SELECT.match(text) or SQL_CHANGE.match(text):
             return all(self.has(next(filter(None, literal))) for literal in _LITERAL.findall(text))
         words = WORD.findall(text)

@@ -351,7 +351,8 @@ class ValueRules(TurnRules):
             arguments = drop_made_up_days(tool, arguments, self._evidence)
             arguments = arguments if may_write(tool) else fill_day(tool, arguments, said)
         folders = self._chat.get_folders().get(tool.server, ())
-        arguments = write_full_paths(fill_folder(tool, arguments, question, folders), folders, find_working_folder())
+        arguments = fill_folder(tool, arguments, question, folders)
+        arguments = write_full_paths(arguments, folders, find_working_folder(), question.original)
         return drop_unasked(tool, arguments, question) if self._are_strict and not may_write(tool) else arguments
 
 

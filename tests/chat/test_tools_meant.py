@@ -166,6 +166,21 @@ def test_a_path_from_the_working_folder_is_read_in_the_folder_of_the_server(
         chat.get_folders = partial(dict, files=(str(tmp_path / "notes"),))
         take_turn(chat, f"Read {said} for me.")
         assert toolbox.called[0] == ("read_file", {"path": called})
+    # a folder that a model puts before the name is none; one that the user says stays
+    for said, called in (("plan.txt", str(tmp_path / "notes" / "own" / "plan.txt")), ("/x/plan.txt", "/x/plan.txt")):
+        chat, toolbox = open_town([call_text("read_file", path="/x/plan.txt"), RESULTS["read_file"], "-", "-"])
+        chat.get_folders = partial(dict, files=(str(tmp_path / "notes" / "own"),))
+        take_turn(chat, f"Read {said} for me.")
+        assert toolbox.called[0] == ("read_file", {"path": called})
+
+
+def test_a_forced_call_has_no_path_that_is_made_of_words() -> None:
+    question, call = "What is on my shopping list?", call_text("list_folder", path="/home/nora/ShoppingList")
+    told = [Message("user", "My name is Nora."), Message("assistant", "Hello Nora.")]
+    chat, toolbox = open_town(["I'm sorry, but I don't have access to your shopping list.", *[call] * 6])
+    chat.history[:] = told
+    take_turn(chat, question)
+    assert toolbox.called == []
 
 
 def test_a_change_that_a_reply_tells_how_to_make_is_made() -> None:
@@ -476,7 +491,9 @@ def test_a_call_without_arguments_is_of_a_tool_that_is_named(question: str, is_m
 
 def test_optional_arguments_that_the_question_says_are_kept() -> None:
     class Lists(Town):
-        TOOLS: Mapping[str, tuple[str, str, str]] = {"list_log": ("files", "path lines recursive", "Show a log")}
+        TOOLS: Mapping[str, tuple[str, str, str]] = {
+            "list_log": ("files", "path lines max_count recursive", "Show a log")
+        }
 
         @staticmethod
         def make_schema(parameters: str) -> Mapping[str, Any]:
@@ -486,12 +503,15 @@ def test_optional_arguments_that_the_question_says_are_kept() -> None:
         ("Show 3 lines of the log of notes, recursively.", {"lines": 3, "recursive": True}),
         ("Show the log of notes.", {"recursive": True}),
         ("Show the last one of the log of notes.", {"recursive": True}),
+        ("Show the last entry in the log of notes.", {"max_count": 1, "recursive": True}),
+        ("Show the entries in the log of notes.", {"recursive": True}),
     ):
         toolbox = Lists({})
-        call = call_text("list_log", path="notes", lines=kept.get("lines", 1), recursive=True)
+        count = "max_count" if "entr" in question else "lines"
+        call = call_text("list_log", path="notes", **{count: kept.get(count, 1)}, recursive=True)
         chat = make_chat([call, *["-"] * 4], toolbox, policy=Policy(allow=("*",)), prompt_profile="qwen2.5")
         take_turn(chat, question)
-        assert toolbox.called == [("list_log", {"path": "notes", **kept})]
+        assert toolbox.called[:1] == [("list_log", {"path": "notes", **kept})]
 
 
 @pytest.mark.parametrize(
