@@ -66,9 +66,11 @@ _PATH_NAME = re.compile(r"(?:path|folder|directory|dir|repo|repository)$", re.IG
 """Name of an argument that takes a path."""
 _MAX_PATH_LENGTH = 400
 """Characters of a path that is looked for."""
-_ONE_OF_MANY = re.compile(r"\b(?:last|latest|newest|most recent|oldest|first)\b|最新|最後|最初|最后|最近的?一")
+_ONE_OF_MANY = re.compile(
+    r"\b(?:last|latest|newest|most recent|oldest|first)\b(?! ones?\b)|最新|最後|最初|最后|最近的?一"
+)
 """What a question has that asks for one of many: of "the last commit", a log has one."""
-_COUNT_NAME = re.compile(r"\b(?:count|limit|max|n|num|number|size|top)\b", re.IGNORECASE)
+_COUNT_NAME = re.compile(r"\b(?:count|head|limit|lines?|max|n|num|number|size|tail|top)\b", re.IGNORECASE)
 """Name of an argument that says how many there are to be."""
 _ADDS = re.compile(r"\b(?:add|append|insert|put)\b|追加|足し|書き足|加到|加上|添加")
 """What a request has that adds to a file and takes nothing from it."""
@@ -202,9 +204,10 @@ def drop_unasked(tool: Tool, arguments: Mapping[str, Any], question: Source) -> 
     def is_unasked(name: str, value: object) -> bool:
         if name in required or isinstance(value, bool) or not isinstance(value, int | float | str):
             return False
-        if value == 1 and asks_for_one and _COUNT_NAME.search(split_name(name)):
+        is_count = value == 1 and _COUNT_NAME.search(split_name(name)) is not None
+        if is_count and asks_for_one:
             return False
-        is_one = value == 1 and "1" not in question.text  # "this one" has the number 1, in words
+        is_one = is_count and "1" not in question.text  # "this one" has the number 1, in words
         is_vague = is_one or (is_generic(value) and not question.has(value))
         is_made_up = name in unasked and not isinstance(value, str)
         return is_made_up or (is_vague and not is_choice_or_default(value, declared.get(name)))

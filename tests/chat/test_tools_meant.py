@@ -492,7 +492,7 @@ def test_a_call_without_arguments_is_of_a_tool_that_is_named(question: str, is_m
 def test_optional_arguments_that_the_question_says_are_kept() -> None:
     class Lists(Town):
         TOOLS: Mapping[str, tuple[str, str, str]] = {
-            "list_log": ("files", "path lines max_count recursive", "Show a log")
+            "list_log": ("files", "path lines max_count children recursive", "Show a log")
         }
 
         @staticmethod
@@ -505,9 +505,10 @@ def test_optional_arguments_that_the_question_says_are_kept() -> None:
         ("Show the last one of the log of notes.", {"recursive": True}),
         ("Show the last entry in the log of notes.", {"max_count": 1, "recursive": True}),
         ("Show the entries in the log of notes.", {"recursive": True}),
+        ("Show the log of notes for one child.", {"children": 1, "recursive": True}),
     ):
         toolbox = Lists({})
-        count = "max_count" if "entr" in question else "lines"
+        count = "max_count" if "entr" in question else "children" if "child" in question else "lines"
         call = call_text("list_log", path="notes", **{count: kept.get(count, 1)}, recursive=True)
         chat = make_chat([call, *["-"] * 4], toolbox, policy=Policy(allow=("*",)), prompt_profile="qwen2.5")
         take_turn(chat, question)
