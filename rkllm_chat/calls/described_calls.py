@@ -68,15 +68,17 @@ _LACK = re.compile(
 )
 """What a reply says that it has no access to."""
 _CJK_CHANGES = (
-    "保存|追加|作成|削除|変更|更新|移動|登録|予約|送信|記録|コピー|添加|创建|新建|写入|删除|修改|移动|重命名|预订|预约|发送|记录|设置"
+    "保存|追加|作成|削除|変更|更新|移動|登録|予約|送信|記録|コピー|添加|创建|新建|写入|删除|修改|移动|重命名|预订|预约|发送|记录|设置|设定"
     "|复制|取消"
 )
 _BEFORE_REQUEST = r"(?:^|[.,;:!?\n]\s*|\b(?:please|and|then|also|to|you|me)\s+|\.\w{1,5}\s+)"
 """What stands before the verb of a request."""
 _CHANGE_REQUEST = re.compile(
     rf"{_BEFORE_REQUEST}(?:add(?!\s*\d)|append|book|cancel|change|copy|correct|create"
-    r"|delete|edit|enter|fix|insert|make|mark|move|note|order|put|record|register|remember|remove|rename|save|schedule|send|set|store|update|write)\b"
-    rf"|(?:{_CJK_CHANGES})(?!了|し(?:まし)?た|され|[がはの])|(?:書い|書き込ん|作っ|消し|送っ|変え|覚え|入れ)て(?!あ|い[るま])|记住|记下|写到|写进|加到",
+    r"|delete|edit|enter|fix|insert|make|mark|move|note|order|put|record|register|remember|remind|remove|rename|save"
+    r"|schedule|send|set|store|update|write)\b"
+    rf"|(?:{_CJK_CHANGES})(?!了|し(?:まし)?た|され|[がはの])|(?:書い|書き込ん|作っ|消し|送っ|変え|覚え|入れ|足し)て(?!あ|い[るま])|记住|记下|写到|写进|加到|放[到进]"
+    r"|设(?:一?[个下]|好)|提醒我",
     re.IGNORECASE,
 )
 """A question that asks for a change."""

@@ -153,6 +153,8 @@ def _write_as_said(
         (meant,) = map(str, days)
         if not written or int(written[3]) not in map(int, re.findall(r"\d+", question)):
             return meant + (value[written.end() :] if written else "")
+    if weekday := _find_other_weekday(value, question):
+        return weekday
     if value in known:
         return value
     if written:
@@ -162,6 +164,18 @@ def _write_as_said(
     foreign = [place for place in places if not place.isascii() and PurePosixPath(place).suffix == kind]
     is_translated = kind and value.isascii() and not re.search(r"\s|://", value) and len(foreign) == 1
     return str(PurePosixPath(value).with_name(foreign[0])) if is_translated else value
+
+
+def _find_other_weekday(value: str, question: str) -> str:
+    """Return the only day of the week that a question names, if a value is another one, in its language; "" if not."""
+    written, said = (
+        _SAID_WEEKDAY.fullmatch(value),
+        {match.lastgroup: match for match in _SAID_WEEKDAY.finditer(question)},
+    )
+    if not written or len(said) != 1 or written.lastgroup in said:
+        return ""
+    ((group, match),) = said.items()
+    return _WEEKDAYS[int(str(group)[-1])].split()[0].capitalize() if value.isascii() else match[str(group)]
 
 
 def _choose_year(value: str, today: date, is_coming: bool) -> str:

@@ -710,6 +710,17 @@ def test_a_question_goes_on_with_another_day(question: str, days: int) -> None:
     assert toolbox.called[1:] == [("list_events", {"date": str(date.today() + timedelta(days=days))})]
 
 
+@pytest.mark.parametrize(
+    ("question", "written", "meant"),
+    [("那星期天呢？", "Saturday", "Sunday"), ("And on Sunday?", "Saturday", "Sunday"), ("日曜は？", "土曜", "日曜")],
+)
+def test_the_day_of_the_week_that_a_question_names_is_looked_up(question: str, written: str, meant: str) -> None:
+    chat, toolbox = open_town([call_text("list_events", date=written), "Dentist, 15:30"] * 2 + ["-"] * 3)
+    take_turn(chat, f"Which events are there on {written}?")
+    take_turn(chat, question)
+    assert toolbox.called[-1] == ("list_events", {"date": meant})
+
+
 def test_what_was_looked_up_before_is_there_for_a_question_that_refers_to_it() -> None:
     chat, _ = open_town(
         [call_text("list_events", date="2026-12-10"), "Dentist, 15:30", "I'm sorry, I can't.", "15:30."]

@@ -639,6 +639,7 @@ WRITE = call_text("write_file", path="ren.txt", content="Call Ren")
         ('Please write "Call Ren" to ren.txt.', 'The text "Call Ren" has been successfully written to `ren.txt`.'),
         ('"Call Ren"をren.txtに保存してください。', "ren.txtに「Call Ren」を保存しました。"),
         ('把"Call Ren"保存到ren.txt。', "已将“Call Ren”保存到ren.txt。"),
+        ("给我设个提醒，ren.txt里写Call Ren", "好的，我已经将提醒设置好了。"),
     ],
 )
 def test_an_answer_that_a_change_was_made_which_nothing_has_made_does_not_stand(question: str, claim: str) -> None:
