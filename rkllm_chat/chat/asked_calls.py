@@ -68,7 +68,7 @@ class AskedCall:
         is_chosen: The model must prefer the call to a reply in words.
         is_meant: The request has words of the tools: the one that the model prefers most is called, if it prefers one.
         is_joined: The call must look up another thing of the question than those of the turn.
-        failed: The tool that failed to do it: the one of `tools` that the model would rather call is asked for first.
+        failed: The tool that failed to do it: those of `tools` that the model finds likeliest are asked for.
     """
 
     tools: Sequence[Tool] = ()

@@ -5,6 +5,7 @@ See `call_choice`: an engine that tells how probable a token is says what a mess
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -12,7 +13,7 @@ from ..calls.described_calls import asks_again, drop_told
 from ..calls.tool_names import find_tools, shown_name
 from ..core.events import ReplyDiscarded
 from ..core.messages import Tool, ToolCall
-from ..prompt.tool_ranking import CJK_RUN, index_tools, rank_tools
+from ..prompt.tool_ranking import CJK_RUN
 from .argument_values import uses_name
 from .asked_calls import AskedCall, find_question, has_called, list_called
 from .call_choice import (
@@ -41,11 +42,12 @@ _VERY_CLEAR_PREFERENCE = 0.75
 """The same, of a call whose tool the question has a word of."""
 
 _FAR_LIKELIER = 1.6
-"""Logits by which another tool must be likelier than the one that a model calls: 30 right ones had -1.5 and more, four
-of five wrong ones -1.6 and less (Qwen2.5-Coder-1.5B)."""
-_MAX_OTHERS_OF_SERVER = 7
-_MAX_OTHERS = 2
-"""Of how many other tools a model is asked, of the server of the one that it calls, and of others."""
+"""Logits by which another tool must be likelier than the one that a model calls. It was so for none of 56 right ones,
+and for four of five wrong ones (Qwen2.5-Coder-1.5B); with tools of other servers, for four of 26 right ones."""
+_MAX_OTHERS = 7
+"""Of how many other tools a model is asked."""
+_MAX_TRIED = 2
+"""How many of them it is made to choose from where the one that it called has failed."""
 
 
 class ChosenCalls:
@@ -96,9 +98,9 @@ class ChosenCalls:
         """Return why the first calls of a turn are discarded: the model finds another tool far likelier than theirs."""
         called = {(tool.server, tool.name) for tool in tools}
         for tool in tools:
-            likelier = await self._find_likelier(tool, question, emit, _FAR_LIKELIER)
-            if likelier and (likelier.server, likelier.name) not in called:
-                self._likelier = [AskedCall([likelier], by_question=True), AskedCall(tools)]
+            likelier = await self._list_likelier(tool, question, emit, _FAR_LIKELIER)
+            if likelier and (likelier[0].server, likelier[0].name) not in called:
+                self._likelier = [AskedCall(likelier[:1], by_question=True), AskedCall(tools)]
                 return ReplyDiscarded(reason="misplaced", values=tool.name)
         return None
 
@@ -107,10 +109,11 @@ class ChosenCalls:
         likelier, self._likelier = self._likelier, []
         return likelier
 
-    async def _find_likelier(self, tool: Tool, message: str, emit: Emit, least: float) -> Tool | None:
-        """Return the tool that the model finds likelier for a message than one that it calls, if both only read.
+    async def _list_likelier(self, tool: Tool, message: str, emit: Emit, least: float) -> list[Tool]:
+        """Return the tools that the model finds likelier for a message than one that it calls, the likeliest first.
 
-        In a conversation it takes a tool whose arguments fit what the message names, of several of a server.
+        They are of its server, and read. In a conversation a model takes, of several tools of a server, one whose
+        arguments fit what the message names.
 
         Args:
             tool: The tool that it calls.
@@ -118,19 +121,15 @@ class ChosenCalls:
             emit: Emits events.
             least: By how many logits another one must be likelier.
         """
-        tools = self._chat.toolbox.tools
         made = {*list_called(self._chat), (tool.server, tool.name)}
-        new = [
-            other for other in tools if other.server and not may_write(other) and (other.server, other.name) not in made
-        ]
-        own = [other for other in new if other.server == tool.server][:_MAX_OTHERS_OF_SERVER]
-        ranked = rank_tools(index_tools(tools), message, self._chat.tool_usage.counts)
-        others = [*own, *[other for other in ranked if other in new and other not in own][:_MAX_OTHERS]]
-        if may_write(tool) or not tool.server or not others:
-            return None
+        own = (other for other in self._chat.toolbox.tools if other.server == tool.server and not may_write(other))
+        others = [other for other in own if (other.server, other.name) not in made][:_MAX_OTHERS]
+        if may_write(tool) or not (tool.server and others):
+            return []
         prompt = make_tool_choice_prompt(self._chat, [tool, *others], drop_told(message))
         mine, *theirs = read_letters(await self._requests.score_first_token(prompt, emit), 1 + len(others))
-        return others[theirs.index(max(theirs))] if max(theirs) - mine > least else None
+        ranked = sorted(zip(theirs, others, strict=True), key=lambda pair: -pair[0])
+        return [other for score, other in ranked if score - mine > least]
 
     async def make(
         self, asked: AskedCall, calls: ReplyCalls, emit: Emit
@@ -173,16 +172,17 @@ class ChosenCalls:
         """Return what a model is asked for, of the tool that it prefers or finds likelier where that is to be found."""
         if asked.is_meant:
             return replace(asked, tools=await self._find_preferred(asked.tools, message, emit))
-        likelier = await self._find_likelier(asked.failed, message, emit, 0) if asked.failed else None
-        return replace(asked, tools=[likelier]) if likelier and likelier in asked.tools else asked
+        tried = await self._list_likelier(asked.failed, message, emit, -math.inf) if asked.failed else []
+        likely = [tool for tool in tried if tool in asked.tools][:_MAX_TRIED]
+        return replace(asked, tools=likely) if likely else asked
 
     async def _ask_for_likelier(self, call: ToolCall, asked: AskedCall, message: str, emit: Emit) -> ToolCall | None:
         """Return a call of the tool that the model finds far likelier than the one that it was made to call, if any."""
         called = find_tools(call.name, asked.tools) if asked.is_chosen and not (asked.is_meant or asked.names) else []
         if not called or (has_called(self._chat) and not asked.request):
             return None
-        likelier = await self._find_likelier(called[0], message, emit, _FAR_LIKELIER)
-        return await self._requests.ask_for_call(AskedCall([likelier], asked.request), emit) if likelier else None
+        likelier = await self._list_likelier(called[0], message, emit, _FAR_LIKELIER)
+        return await self._requests.ask_for_call(AskedCall(likelier[:1], asked.request), emit) if likelier else None
 
     def _names_another(self, call: ToolCall) -> bool:
         """Return whether a call looks up one more thing of those that the question joins, by the tool of the turn."""

@@ -126,7 +126,7 @@ class OpenRequests(TurnRules):
         evidence = self._evidence
         made = evidence.ran_or_refused
         question = evidence.question.original
-        is_failed = len(made) == 1 and made[0].status == "failed" and len(split_clauses(question)) == 1
+        is_failed = len(made) == 1 and made[0].status == "failed"
         if asks_for_change(question) or not (is_failed and can_choose(self._chat, question)):
             return []
         others = [tool for tool in self._tools if tool.server and not may_write(tool) and tool.name != made[0].tool]
