@@ -18,6 +18,7 @@ from datetime import date
 from pathlib import PurePosixPath
 from typing import Any
 
+from ..calls.currencies import has_unsaid_currency, write_currencies
 from ..calls.described_calls import (
     asks_again,
     asks_for_change,
@@ -344,6 +345,7 @@ class ValueRules(TurnRules):
         question = self._evidence.question
         arguments = write_time_zones(write_percentages(arguments, question.original))
         if self._are_strict:
+            arguments = write_currencies(arguments, question.original)
             said, known = question.original, self._evidence.known.original
             found = "\n".join(result.text for result in self._evidence.results)
             # what is looked up may have been, what is changed is to come
@@ -426,6 +428,10 @@ def _find_first_reason(
         return "unspoken"  # who asks for nothing looks nothing up, and says what is to be remembered
     if is_strict and not may_write(tool) and (asks_to_remember(question) or _is_told_text(arguments, evidence)):
         return "unspoken"
+    if is_strict and not may_write(tool) and has_unsaid_currency(arguments, evidence.known.original):
+        return "invented"
+    if is_strict and _leaves_out_arguments(tool, arguments, evidence):
+        return "circular"
     is_asked_back = _names_no_value(tool, arguments, evidence, is_strict)
     return "invented" if not is_asked_back and _is_invented(tool, arguments, evidence, is_strict) else ""
 
@@ -538,6 +544,18 @@ def _is_invented(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence, i
         return False
     may_be_translated = not is_strict or all(_CODE.fullmatch(str(value)) for value in values)
     return not (may_be_translated and shares_term(tool.name, evidence.question))
+
+
+def _leaves_out_arguments(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence) -> bool:
+    """Return whether a call only makes that of the turn before with fewer arguments, and has nothing of the question.
+
+    "What is my share of that?" is no question for the price of one.
+    """
+    before = [
+        call.arguments for call in evidence.results_before if (call.server, call.tool) == (tool.server, tool.name)
+    ]
+    is_less = any(arguments and arguments.items() < earlier.items() for earlier in before)
+    return is_less and not any(map(evidence.question.has_part, walk_leaves(arguments)))
 
 
 def _reads_attached(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence) -> bool:

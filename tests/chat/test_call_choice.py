@@ -254,6 +254,16 @@ def test_a_word_in_katakana_is_looked_up_as_it_sounds() -> None:
     assert toolbox.called == [("get_clock", {"place": "Riga"}), ("get_clock", {"place": "Vilnius"})]
 
 
+def test_a_call_with_fewer_arguments_than_before_is_no_answer_to_a_sum() -> None:
+    first, question = "How much does an adult pay at the usual rate?", "My sister pays half of that. What is my share?"
+    calls = [call_text("entry_price", kind="adult", **more) for more in ({"rate": "usual"}, {})]
+    chat, _, backend = open_choosing_town([calls[0], "It is 9.80.", calls[1], *["4.90."] * 4], {})
+    chat.toolbox = toolbox = Farm({})
+    backend.preferred = {first: "entry_price", question: "entry_price"}
+    take_turn(chat, first)
+    assert read(take_turn(chat, question)) == "4.90." and len(toolbox.called) == 1
+
+
 @pytest.mark.parametrize(
     ("question", "is_made"),
     [("So what do two of us pay each?", False), ("What did an adult pay?", True)],

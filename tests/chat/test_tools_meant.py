@@ -362,6 +362,35 @@ def test_what_was_done_is_not_left_to_the_user() -> None:
         assert said.splitlines()[-1] == answer and toolbox.called == [("write_file", written)]
 
 
+@pytest.mark.parametrize(
+    ("question", "written", "made"),
+    [
+        ("I pay with a 5000 yen note, what is left?", ("JPY", "USD"), None),  # nobody speaks of dollars
+        ("给他200元，应该找我多少", ("CNY", "USD"), None),
+        ("500人民币能换多少日元", ("EUR", "JPY"), ("CNY", "JPY")),
+        ("How many dollars are 5000 yen?", ("JPY", "USD"), ("JPY", "USD")),
+        ("How many Swedish kronor are 5000 kroner?", ("NOK", "SEK"), ("NOK", "SEK")),
+    ],
+)
+def test_a_currency_is_one_that_was_said(question: str, written: tuple[str, str], made: tuple[str, str] | None) -> None:
+    def write(codes: tuple[str, str]) -> dict[str, str]:
+        return {"amount": "5000", "from_currency": codes[0], "to_currency": codes[1]}
+
+    class Bank(Town):
+        TOOLS: Mapping[str, tuple[str, str, str]] = {
+            "convert_currency": (
+                "bank",
+                "amount from_currency to_currency",
+                "Convert money, how much or many",
+            )
+        }
+
+    toolbox = Bank({})
+    replies = [call_text("convert_currency", **write(written)), *["It is 9."] * 4]
+    take_turn(make_chat(replies, toolbox, policy=ALL, prompt_profile="qwen2.5"), question)
+    assert toolbox.called == ([("convert_currency", write(made))] if made else [])
+
+
 def test_what_is_to_be_remembered_or_told_is_not_looked_up() -> None:
     noted = {"entities": [{"name": "Ingrid", "observations": ["birthday: 14 March"]}]}
     clock, create = call_text("get_clock", place="Ingrid's birthday"), call_text("create_entities", **noted)
