@@ -206,7 +206,7 @@ class ChosenCalls:
         """
         if asked.names and any(said == message and value > 0 for (_, said), value in self._preferences.items()):
             return True
-        is_rest = bool(asked.request) and has_called(self._chat)
+        is_rest = asked.request not in ("", find_question(self._chat)) and has_called(self._chat)
         if is_rest and self._names_another(call):
             return True
         numbers = [name for name in list_names(message) if name[0].isdigit()]
