@@ -168,10 +168,8 @@ def _write_as_said(
 
 def _find_other_weekday(value: str, question: str) -> str:
     """Return the only day of the week that a question names, if a value is another one, in its language; "" if not."""
-    written, said = (
-        _SAID_WEEKDAY.fullmatch(value),
-        {match.lastgroup: match for match in _SAID_WEEKDAY.finditer(question)},
-    )
+    written = _SAID_WEEKDAY.fullmatch(value)
+    said = {match.lastgroup: match for match in _SAID_WEEKDAY.finditer(question)}
     if not written or len(said) != 1 or written.lastgroup in said:
         return ""
     ((group, match),) = said.items()

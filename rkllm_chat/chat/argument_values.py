@@ -238,7 +238,8 @@ def write_full_paths(
         # what its own folder has is meant; a name that is too long, or no name, exists nowhere, and raises with `Path`
         is_own = is_inside and any(os.path.exists(Path(folder, value)) for folder in folders)  # noqa: PTH110
         own = [Path(folder, path.name) for folder in folders if os.path.exists(Path(folder, path.name))]  # noqa: PTH110
-        if len(own) == 1 and not (is_relative or value in question or os.path.exists(path)):  # noqa: PTH110
+        is_named = path.name in question and value not in question
+        if len(own) == 1 and is_named and not (is_relative or os.path.exists(path)):  # noqa: PTH110
             return str(own[0])
         return str(path) if is_inside and not is_own and os.path.exists(path) else value  # noqa: PTH110
 

@@ -174,7 +174,8 @@ def _list_chosen_calls(
         yield AskedCall(before, by_question=True, names=names, is_chosen=not names)
     # what a rejected call calls is wrong, and not that it calls
     called = [tool for call in rejected or () for tool in find_tools(call.name, tools)]
-    yield AskedCall([tool for tool in tools if tool not in called], by_question=bool(rejected), is_chosen=True)
+    others = [tool for tool in tools if tool not in called]
+    yield from [AskedCall(others, by_question=bool(rejected), is_chosen=True)] if others else []
     if parts := requests.list_parts():
         yield from _list_chosen_parts(chat, parts)
     elif _may_ask_alone(chat):
@@ -282,8 +283,7 @@ def find_corrected_call(chat: Conversation) -> AskedCall | None:
 
 def find_question(chat: Conversation) -> str:
     """Return what the user asks in this turn."""
-    message = chat.history[find_last_turn(chat.history)]
-    return message.asked or message.text
+    return chat.history[find_last_turn(chat.history)].question
 
 
 def has_called(chat: Conversation) -> bool:

@@ -271,7 +271,7 @@ class Evidence:
         said = Source("\n".join(message.text for message in messages[:start] if message.role == "user"))
         answered = [message.result for message in messages[:start] if message.result]
         earlier_calls = [result for result in answered if result.status in ("completed", "failed")]
-        question, attached = Source(asked.asked or asked.text), Source(asked.text if asked.asked else "")
+        question, attached = Source(asked.question), Source(asked.text if asked.asked else "")
         return cls(question, known, ran, refused, said, results_before, earlier_calls, attached)
 
     @cached_property

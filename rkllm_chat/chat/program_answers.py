@@ -81,7 +81,7 @@ def describe_rest(
     """
     lines = [_describe_call(chat, result) for result in results[:_MAX_CALLS]]
     if names or is_change_open:
-        is_change = is_change_open or asks_for_change(chat.history[find_last_turn(chat.history)].text)
+        is_change = is_change_open or asks_for_change(chat.history[find_last_turn(chat.history)].question)
         unread = _load_words(chat)("chat.not_looked_up", names=", ".join(names))
         lines.append(f"[{describe_unmade(chat) if is_change else unread}]")
     return " ".join(lines)
@@ -138,5 +138,5 @@ def _list_results(chat: Conversation) -> list[ToolResult]:
 
 def _load_words(chat: Conversation) -> Words:
     """Return the sentences for users in the language of the question."""
-    question = chat.history[find_last_turn(chat.history)].text
+    question = chat.history[find_last_turn(chat.history)].question
     return i18n.load(detect_text_language(question) or chat.words.code)

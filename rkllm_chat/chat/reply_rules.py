@@ -167,9 +167,8 @@ class ReplyRules(TurnRules):
         new = [name for name in told if not question.has(name)]
         said = [name for name in new if evidence.told.has(name)]
         # "Is my order CO-784 ready?" asks for something new
-        asks_for_other = any(name for name in list_names(question.original) if not evidence.said.has(name))
-        is_told = bool(is_about_user and said) and not any(map(NUMBER.search, {*new} - {*said}))
-        is_told = is_told and not asks_for_other
+        is_of_before = all(map(evidence.said.has, list_names(question.original)))
+        is_told = bool(is_about_user and said) and not any(map(NUMBER.search, {*new} - {*said})) and is_of_before
         is_told = is_told or bool(new and all(map(self._find_told_of_question().has, new)))
         return (is_told and not is_refusal(reply)) or asks_what_was_said(question.text)
 

@@ -205,7 +205,8 @@ class Turn:
             return "stopped"
         if self._is_guess and _have_failed(chat.history[before:]):
             chat.history[before:] = replied
-            await emit(Text("" if kind else reply.shown_text))  # what stands behind the last call is the answer
+            if not kind:
+                await emit(Text(reply.shown_text))  # what stands behind the last call is the answer
             return without_call
         return await self._continue_behind(calls, emit)
 
@@ -381,8 +382,9 @@ def _mark(messages: Sequence[Message], kind: ReplyKind) -> list[Message]:
 
 
 def _have_failed(messages: Sequence[Message]) -> bool:
-    """Return whether all calls that messages have the results of have failed."""
-    return all(message.result.status == "failed" for message in messages if message.result)
+    """Return whether messages have results, and all of calls that failed."""
+    results = [message.result for message in messages if message.result]
+    return bool(results) and all(result.status == "failed" for result in results)
 
 
 def _repeats_request(answer: str, asked: str, said: Sequence[str]) -> bool:

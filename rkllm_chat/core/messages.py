@@ -204,6 +204,11 @@ class Message:
     asked: str = ""
 
     @property
+    def question(self) -> str:
+        """What a user message asks."""
+        return self.asked or self.text
+
+    @property
     def parts(self) -> tuple[str | Media, ...]:
         """Return the text and the media in reading order, without empty texts."""
         parts: list[str | Media] = []

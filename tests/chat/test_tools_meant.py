@@ -167,7 +167,8 @@ def test_a_path_from_the_working_folder_is_read_in_the_folder_of_the_server(
         take_turn(chat, f"Read {said} for me.")
         assert toolbox.called[0] == ("read_file", {"path": called})
     # a folder that a model puts before the name is none; one that the user says stays
-    for said, called in (("plan.txt", str(tmp_path / "notes" / "own" / "plan.txt")), ("/x/plan.txt", "/x/plan.txt")):
+    found = str(tmp_path / "notes" / "own" / "plan.txt")
+    for said, called in (("plan.txt", found), ("/x/plan.txt", "/x/plan.txt"), ("my plan", "/x/plan.txt")):
         chat, toolbox = open_town([call_text("read_file", path="/x/plan.txt"), RESULTS["read_file"], "-", "-"])
         chat.get_folders = partial(dict, files=(str(tmp_path / "notes" / "own"),))
         take_turn(chat, f"Read {said} for me.")
