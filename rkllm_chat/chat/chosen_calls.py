@@ -13,7 +13,7 @@ from ..calls.described_calls import asks_again, drop_told
 from ..calls.tool_names import find_tools, shown_name
 from ..core.events import ReplyDiscarded
 from ..core.messages import Tool, ToolCall
-from ..prompt.tool_ranking import CJK_RUN
+from ..prompt.tool_ranking import CJK_RUN, index_tools, rank_tools
 from .argument_values import uses_name
 from .asked_calls import AskedCall, find_question, has_called, list_called
 from .call_choice import (
@@ -43,7 +43,7 @@ _VERY_CLEAR_PREFERENCE = 0.75
 
 _FAR_LIKELIER = 1.6
 """Logits by which another tool must be likelier than the one that a model calls. It was so for none of 56 right ones,
-and for four of five wrong ones (Qwen2.5-Coder-1.5B); with tools of other servers, for four of 26 right ones."""
+and for four of seven wrong ones (Qwen2.5-Coder-1.5B); with tools of other servers, for four of 26 right ones."""
 _MAX_OTHERS = 7
 """Of how many other tools a model is asked."""
 _MAX_TRIED = 2
@@ -98,7 +98,7 @@ class ChosenCalls:
         """Return why the first calls of a turn are discarded: the model finds another tool far likelier than theirs."""
         called = {(tool.server, tool.name) for tool in tools}
         for tool in tools:
-            likelier = await self._list_likelier(tool, question, emit, _FAR_LIKELIER)
+            likelier = await self._list_far_likelier(tool, question, emit)
             if likelier and (likelier[0].server, likelier[0].name) not in called:
                 self._likelier = [AskedCall(likelier[:1], by_question=True), AskedCall(tools)]
                 return ReplyDiscarded(reason="misplaced", values=tool.name)
@@ -108,6 +108,15 @@ class ChosenCalls:
         """Return what is asked for in the place of calls that are discarded for a likelier tool, in order, once."""
         likelier, self._likelier = self._likelier, []
         return likelier
+
+    async def _list_far_likelier(self, tool: Tool, message: str, emit: Emit) -> list[Tool]:
+        """Return the tools that the model finds far likelier for a message than one that it calls.
+
+        Where the words of the message mean the tool sooner than any other, it is not asked: so it was for 41 of 80
+        right first calls, and for 2 of 15 wrong ones.
+        """
+        ranked = rank_tools(index_tools(self._chat.toolbox.tools), message, self._chat.tool_usage.counts)
+        return [] if tool in ranked[:1] else await self._list_likelier(tool, message, emit, _FAR_LIKELIER)
 
     async def _list_likelier(self, tool: Tool, message: str, emit: Emit, least: float) -> list[Tool]:
         """Return the tools that the model finds likelier for a message than one that it calls, the likeliest first.
@@ -181,7 +190,7 @@ class ChosenCalls:
         called = find_tools(call.name, asked.tools) if asked.is_chosen and not (asked.is_meant or asked.names) else []
         if not called or (has_called(self._chat) and not asked.request):
             return None
-        likelier = await self._list_likelier(called[0], message, emit, _FAR_LIKELIER)
+        likelier = await self._list_far_likelier(called[0], message, emit)
         return await self._requests.ask_for_call(AskedCall(likelier[:1], asked.request), emit) if likelier else None
 
     def _names_another(self, call: ToolCall) -> bool:

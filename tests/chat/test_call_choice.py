@@ -134,7 +134,7 @@ def test_a_call_that_is_preferred_to_words_is_made_in_any_language(history: Sequ
 
 @pytest.mark.parametrize("is_written", [True, False], ids=["its own call", "made to call"])
 def test_the_tool_that_the_model_finds_far_likelier_is_called(is_written: bool) -> None:
-    question, events = "What does the desk say of monday?", ("list_events", {"date": "monday"})
+    question, events = "Kas bus monday?", ("list_events", {"date": "monday"})
     bill = call_text("get_bill", number="monday")
     replies = [*([] if is_written else ["Well."]), bill, call_text(events[0], **events[1]), "Dentist, 15:30.", "-"]
     chat, toolbox, backend = open_choosing_town(replies, {question: "get_bill"}, TALKED)
@@ -145,8 +145,16 @@ def test_the_tool_that_the_model_finds_far_likelier_is_called(is_written: bool) 
     assert not {*Town.WRITING} & {*backend.compared[0]}
 
 
+def test_a_tool_that_the_words_mean_is_compared_with_no_other() -> None:
+    question, events = "Show the events of the day 2026-12-10.", ("list_events", {"date": "2026-12-10"})
+    replies = [call_text(events[0], **events[1]), "Dentist, 15:30.", *["-"] * 3]
+    chat, toolbox, backend = open_choosing_town(replies, {question: "list_events"}, TALKED)
+    take_turn(chat, question)
+    assert toolbox.called == [events] and backend.compared == []
+
+
 def test_a_call_is_made_where_a_likelier_tool_has_no_value_of_the_question() -> None:
-    question, events = "What does the desk say of monday?", ("list_events", {"date": "monday"})
+    question, events = "Kas bus monday?", ("list_events", {"date": "monday"})
     written, invented = call_text(events[0], **events[1]), call_text("get_bill", number="4711")
     replies = [written, invented, written, "Dentist, 15:30.", "-"]
     chat, toolbox, backend = open_choosing_town(replies, {question: "list_events"}, TALKED)
