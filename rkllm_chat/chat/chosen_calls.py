@@ -210,8 +210,9 @@ class ChosenCalls:
     async def _prefers(self, call: ToolCall, asked: AskedCall, message: str, emit: Emit) -> bool:
         """Return whether the model prefers a call to words for a message, or any call, if this one has its file.
 
-        It need not, quite, where something else speaks for the call: a number of the message in it, another part of
-        the message that was looked up, or the call of the turn before with which it goes on ("and in yen").
+        It need not, quite, where something else speaks for the call: a number of the message in it, or the call of the
+        turn before with which it goes on ("and in yen"). That another part of the message was looked up does not: of
+        ten such calls eight were right, all preferred, and two wrong, neither preferred.
         """
         if asked.names and any(said == message and value > 0 for (_, said), value in self._preferences.items()):
             return True
@@ -220,7 +221,7 @@ class ChosenCalls:
             return True
         numbers = [name for name in list_names(message) if name[0].isdigit()]
         changes = any(map(may_write, find_tools(call.name, self._chat.toolbox.tools)))
-        is_supported = not changes and (is_rest or uses_name(call.arguments, numbers) or self._goes_on(call))
+        is_supported = not changes and (uses_name(call.arguments, numbers) or self._goes_on(call))
         preference = await self._measure_preference(describe_call(call.name, call.arguments), message, emit)
         if preference < -_CLEAR_PREFERENCE:
             self._settled.add(message)

@@ -252,7 +252,10 @@ class ValueRules(TurnRules):
             about = describe_tool(tool) if can_choose(self._chat, evidence.question.original) else tool.name
             is_named = not by_question or shares_term(about, evidence.question)
             return not may_write(tool) and is_named and not names_tool(tool, evidence.question)
-        if self._repeats_earlier_call(tool, arguments, evidence) or _reads_attached(tool, arguments, evidence):
+        if self._repeats_earlier_call(tool, arguments, evidence) or _leaves_out_arguments(tool, arguments, evidence):
+            return False
+        meant = write_currencies(arguments, evidence.question.original)
+        if _reads_attached(tool, arguments, evidence) or has_unsaid_currency(meant, evidence.known.original):
             return False
         if may_write(tool) and (names_file(arguments, self.list_unread()) or drops_lines(arguments, evidence)):
             return False

@@ -324,8 +324,8 @@ def test_a_call_for_a_part_that_names_nothing_is_taken_back_if_it_fails() -> Non
     first, last = "What is on at the office on 2026-12-10,", "and what did it say?"
     events, answer = call_text("list_events", date="2026-12-10"), "Dentist at 15:30."
     replies = [events, answer, *[call_text("get_bill", number="it")] * 2, *["-"] * 3]
-    chat, toolbox, backend = open_choosing_town(replies, {f"{first} {last}": "list_events"}, TALKED)
-    backend.unsure = {last.removeprefix("and ")}
+    preferred = {f"{first} {last}": "list_events", last.removeprefix("and "): "get_bill"}
+    chat, toolbox, _ = open_choosing_town(replies, preferred, TALKED)
     assert read(take_turn(chat, f"{first} {last}")) == answer
     assert [name for name, _ in toolbox.called] == ["list_events", "get_bill"]
     said = [message for message in chat.history if message.role == "assistant"]

@@ -368,7 +368,7 @@ def test_what_was_done_is_not_left_to_the_user() -> None:
     [
         ("I pay with a 5000 yen note, what is left?", ("JPY", "USD"), None),  # nobody speaks of dollars
         ("给他200元，应该找我多少", ("CNY", "USD"), None),
-        ("500人民币能换多少日元", ("EUR", "JPY"), ("CNY", "JPY")),
+        ("5000人民币能换多少日元", ("EUR", "JPY"), ("CNY", "JPY")),
         ("How many dollars are 5000 yen?", ("JPY", "USD"), ("JPY", "USD")),
         ("How many Swedish kronor are 5000 kroner?", ("NOK", "SEK"), ("NOK", "SEK")),
     ],
@@ -386,10 +386,13 @@ def test_a_currency_is_one_that_was_said(question: str, written: tuple[str, str]
             )
         }
 
-    toolbox = Bank({})
-    replies = [call_text("convert_currency", **write(written)), *["It is 9."] * 4]
-    take_turn(make_chat(replies, toolbox, policy=ALL, prompt_profile="qwen2.5"), question)
-    assert toolbox.called == ([("convert_currency", write(made))] if made else [])
+    call = call_text("convert_currency", **write(written))
+    # its own, or made to call, for which the question must have a word of the tool
+    for replies in ([call], *([["I'm sorry, but I cannot do that.", call]] if question.isascii() else [])):
+        toolbox = Bank({})
+        chat = make_chat([*replies, *["It is 9."] * 4], toolbox, policy=ALL, prompt_profile="qwen2.5")
+        take_turn(chat, question)
+        assert toolbox.called == ([("convert_currency", write(made))] if made else [])
 
 
 def test_what_is_to_be_remembered_or_told_is_not_looked_up() -> None:
