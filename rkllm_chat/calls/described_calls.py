@@ -95,7 +95,7 @@ _TELLS = re.compile(
 """What somebody says who tells of themselves."""
 _ASKS = re.compile(
     r"[?？]|\b(?:what(?:['’]?s)?(?! an?\b)|when|where|which|who|whose|why|how|need|want|wish|wonder|would|could|can"
-    r"|please|help|tell|show|look|find|check|read|list|get|let|know)\b"
+    r"|please|help|tell|show|look|find|check|read|list|get|let|(?<!you )know)\b"
     r"|かな?(?:[。\s]|$)|ください|下さい|教えて|たい|ほしい|欲しい|お願い|何|いつ|どこ|誰|いくら|いくつ|どの|どう"
     r"|吗|呢|什么|几|多少|哪|谁|怎|请|帮|想|要|告诉|查",
     re.IGNORECASE,

@@ -172,10 +172,8 @@ def _list_chosen_calls(
     elif before and _can_ask_for(chat, before):
         names = list_names(question) or list_follow_ups(question)
         yield AskedCall(before, by_question=True, names=names, is_chosen=not names)
-    # what a rejected call calls is wrong, and not that it calls
-    called = [tool for call in rejected or () for tool in find_tools(call.name, tools)]
-    others = [tool for tool in tools if tool not in called]
-    yield from [AskedCall(others, by_question=bool(rejected), is_chosen=True)] if others else []
+    if not rejected:
+        yield AskedCall(tools, is_chosen=True)
     if parts := requests.list_parts():
         yield from _list_chosen_parts(chat, parts)
     elif _may_ask_alone(chat):

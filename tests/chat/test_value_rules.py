@@ -420,6 +420,7 @@ def test_a_question_that_clearly_means_one_tool_has_its_call_forced_where_that_w
     [
         "Good morning. My name is Ben, and my contact in the office is Lea, 7.",
         "I work at the note office and my memory is bad.",
+        "Lovely. I taught in the note office for 31 years, you know. Never a dull day",
         "はじめまして。連絡先はさくらです。",
         "你好，我叫李雷，我的日历是2026-12-01。",
     ],
