@@ -225,7 +225,8 @@ def _find_readers(chat: Conversation) -> list[Tool]:
     if not (chat.profile.forces_calls and asks_for_change(find_question(chat))):
         return []
     reading = [tool for tool in chat.toolbox.tools if tool.server and not may_write(tool)]
-    return [taker for file in OpenRequests(chat).list_unread() for taker in find_takers(file, reading)]
+    takers = [taker for file in OpenRequests(chat).list_unread() for taker in find_takers(file, reading)]
+    return [taker for taker in takers if taker.server in chat.get_folders()] or takers
 
 
 def _list_choosable_tools(chat: Conversation, message: str) -> list[Tool]:

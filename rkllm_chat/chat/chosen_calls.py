@@ -61,7 +61,7 @@ class ChosenCalls:
         self._chat, self._requests = chat, requests
         self.is_unsure = False
         self._preferences: dict[tuple[str, str], float] = {}  # by call and message
-        self._likelier: list[AskedCall] = []  # in the place of the first calls
+        self._likelier: list[ToolCall] = []  # in the place of the first calls
         self._settled: set[str] = set()  # messages for words
         self._asked: set[tuple[str, bool]] = set()  # messages behind calls, and whether each was asked alone
 
@@ -99,13 +99,16 @@ class ChosenCalls:
         called = {(tool.server, tool.name) for tool in tools}
         for tool in tools:
             likelier = await self._list_far_likelier(tool, question, emit)
-            if likelier and (likelier[0].server, likelier[0].name) not in called:
-                self._likelier = [AskedCall(likelier[:1], by_question=True), AskedCall(tools)]
+            if not likelier or (likelier[0].server, likelier[0].name) in called:
+                continue
+            call = await self._requests.ask_for_call(AskedCall(likelier[:1]), emit)
+            if call and ValueRules(self._chat).may_offer(likelier[0], call.arguments, by_question=True, names=()):
+                self._likelier = [call]
                 return ReplyDiscarded(reason="misplaced", values=tool.name)
         return None
 
-    def list_likelier(self) -> list[AskedCall]:
-        """Return what is asked for in the place of calls that are discarded for a likelier tool, in order, once."""
+    def list_likelier(self) -> list[ToolCall]:
+        """Return the call of a likelier tool in the place of those that were discarded for it, once."""
         likelier, self._likelier = self._likelier, []
         return likelier
 

@@ -14,7 +14,6 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
-from itertools import chain
 from typing import Literal
 
 from ..calls.tool_names import shown_name
@@ -261,9 +260,10 @@ class Turn:
             emit: Emits events.
         """
         chat, described = self._chat, [event.call for event in reply.described]
-        accepted = None if has_called(self._chat) else await calls.offer(described, must_ask=False)
+        offered = self._chosen_calls.list_likelier() or ([] if has_called(self._chat) else described)
+        accepted = await calls.offer(offered, must_ask=False)
         asked_calls = iter(()) if accepted else list_asked_calls(chat, reply.shown_text, rejected, described)
-        for asked in chain(self._chosen_calls.list_likelier(), asked_calls):
+        for asked in asked_calls:
             if calls.was_declined:
                 break
             call, accepted = await self._chosen_calls.make(asked, calls, emit)

@@ -156,10 +156,11 @@ def test_a_tool_that_the_words_mean_is_compared_with_no_other() -> None:
 def test_a_call_is_made_where_a_likelier_tool_has_no_value_of_the_question() -> None:
     question, events = "Kas bus monday?", ("list_events", {"date": "monday"})
     written, invented = call_text(events[0], **events[1]), call_text("get_bill", number="4711")
-    replies = [written, invented, written, "Dentist, 15:30.", "-"]
+    replies = [written, invented, "Dentist, 15:30.", "-"]
     chat, toolbox, backend = open_choosing_town(replies, {question: "list_events"}, TALKED)
     backend.likeliest = {question: "get_bill"}
-    assert "Dentist" in read(take_turn(chat, question)) and toolbox.called == [events]
+    turn = take_turn(chat, question)
+    assert "Dentist" in read(turn) and toolbox.called == [events] and list_reasons(turn) == []
 
 
 def test_words_that_are_preferred_to_a_call_stand() -> None:
@@ -336,11 +337,12 @@ def test_a_call_for_a_part_that_names_nothing_is_taken_back_if_it_fails() -> Non
 def test_a_file_that_a_message_brings_is_not_read_again() -> None:
     text = "When is the meeting? See @bakery.txt\n\nContent of bakery.txt (text/plain):\n```\nMeeting: 8 May 2027\n```"
     calls = [call_text("read_file", path="bakery.txt"), call_text("list_folder", path="bakery.txt")]
-    chat, toolbox, backend = open_choosing_town(["It is on 8 May 2027.", *calls, *["-"] * 3], {}, TALKED)
-    message = Message("user", text, asked="When is the meeting? See")
-    backend.preferred = {message.asked: "read_file", text: "read_file"}
-    events = asyncio.run(collect(Turn(chat).run([message])))
-    assert read(events) == "It is on 8 May 2027." and toolbox.called == []
+    for reply in ("It is on 8 May 2027.", "I do not know."):
+        chat, toolbox, backend = open_choosing_town([reply, *calls, *["-"] * 3], {}, TALKED)
+        message = Message("user", text, asked="When is the meeting? See")
+        backend.preferred = {message.asked: "read_file", text: "read_file"}
+        events = asyncio.run(collect(Turn(chat).run([message])))
+        assert read(events) == reply and toolbox.called == []
 
 
 def test_a_change_is_chosen_only_where_one_is_asked_for() -> None:

@@ -220,6 +220,18 @@ def test_a_file_that_a_request_changes_is_read_before_a_forced_change(tmp_path: 
     assert [name for name, _ in toolbox.called] == ["write_file"]
 
 
+def test_a_file_to_change_is_read_by_the_server_that_has_it(tmp_path: Path) -> None:
+    (tmp_path / "bakery.txt").write_text("It opens at 07:10.", encoding="utf-8")
+    chat, toolbox = open_town(
+        ["I am sorry, but I cannot do that.", call_text("read_file", path="bakery.txt"), *["-"] * 6]
+    )
+    toolbox.TOOLS = {"show_file": ("board", "path", "Read a file"), **Town.TOOLS}
+    chat.get_folders = partial(dict, files=(str(tmp_path),))
+    take_turn(chat, "Please add butter to the list in bakery.txt")
+    asked = "\n".join(message.call_request for prompt in backend_of(chat).prompts for message in prompt)
+    assert "read_file" in asked and "show_file" not in asked and toolbox.called[0][0] == "read_file"
+
+
 def test_a_change_of_a_file_is_no_change_of_a_memory() -> None:
     entity = call_text("create_entities", entities=[{"name": "bakery", "observations": ["butter"]}])
     written = {"path": "bakery.txt", "content": "butter"}
