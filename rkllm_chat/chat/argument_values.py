@@ -34,6 +34,7 @@ from .evidence import (
 from .tool_traits import may_write, split_name
 
 __all__ = [
+    "ADDS",
     "drop_defaults",
     "drop_made_up_days",
     "drop_placeholders",
@@ -72,7 +73,7 @@ _ONE_OF_MANY = re.compile(
 """What a question has that asks for one of many: of "the last commit", a log has one."""
 _COUNT_NAME = re.compile(r"\b(?:count|head|limit|lines?|max|n|num|number|size|tail|top)\b", re.IGNORECASE)
 """Name of an argument that says how many there are to be."""
-_ADDS = re.compile(r"\b(?:add|append|insert|put)\b|追加|足し|書き足|加到|加上|添加")
+ADDS = re.compile(r"\b(?:add|append|insert|put)\b|追加|足し|書き足|加到|加上|添加")
 """What a request has that adds to a file and takes nothing from it."""
 _SAMPLE_NAME = re.compile(r"(?:john|jane) (?:doe|smith)", re.IGNORECASE)
 """Names that models make up where nobody was named."""
@@ -257,7 +258,7 @@ def drops_lines(arguments: Mapping[str, Any], evidence: Evidence) -> bool:
     values = [*map(str, walk_leaves(arguments))]
     completed = (result for result in evidence.results if result.status == "completed")
     read = [result for result in completed if any(value in values for value in walk_leaves(result.arguments))]
-    if "content" not in arguments or not (read and _ADDS.search(evidence.question.text)):
+    if "content" not in arguments or not (read and ADDS.search(evidence.question.text)):
         return False
     had = {line.strip() for result in read for line in result.text.splitlines()}
     written = {line.strip() for line in str(arguments["content"]).splitlines()}

@@ -224,9 +224,7 @@ def _find_readers(chat: Conversation) -> list[Tool]:
     """Return the tools that read the file which a question asks to change, where the model can be made to call."""
     if not (chat.profile.forces_calls and asks_for_change(find_question(chat))):
         return []
-    reading = [tool for tool in chat.toolbox.tools if tool.server and not may_write(tool)]
-    takers = [taker for file in OpenRequests(chat).list_unread() for taker in find_takers(file, reading)]
-    return [taker for taker in takers if taker.server in chat.get_folders()] or takers
+    return OpenRequests(chat).find_readers()
 
 
 def _list_choosable_tools(chat: Conversation, message: str) -> list[Tool]:

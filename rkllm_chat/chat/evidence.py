@@ -307,6 +307,16 @@ class Evidence:
         """What the user said in the turns before without asking: "I live in Lyon" of "I live in Lyon. How are you?"."""
         return Source("\n".join(text for text in split_sentences(self.said.original) if not is_question(text)))
 
+    @cached_property
+    def told_of_question(self) -> Source:
+        """Those of the sentences in `told` that are about what the question names.
+
+        "Ingrid is my sister, birthday 14 March." tells of "When is Ingrid's birthday?".
+        """
+        named = [name for name in list_names(self.question.original) if name[0].isalpha()]
+        told = split_sentences(self.told.original)
+        return Source("\n".join(text for text in told if any(map(Source(text).has, named))))
+
     @property
     def called_before(self) -> Set[tuple[str, str]]:
         """Server and name of each tool that the turn before called."""

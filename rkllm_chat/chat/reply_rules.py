@@ -21,7 +21,6 @@ from ..calls.described_calls import (
     is_refusal,
     list_places,
     repeats_question,
-    split_sentences,
     tells_how,
     tells_only,
 )
@@ -169,19 +168,9 @@ class ReplyRules(TurnRules):
         # "Is my order CO-784 ready?" asks for something new
         is_of_before = all(map(evidence.said.has, list_names(question.original)))
         is_told = bool(is_about_user and said) and not any(map(NUMBER.search, {*new} - {*said})) and is_of_before
-        is_told = is_told or bool(new and all(map(self._find_told_of_question().has, new)))
+        is_told = is_told or bool(new and all(map(evidence.told_of_question.has, new)))
         is_told = is_told or any(name for name in new if evidence.attached.has(name))  # what it brings is not looked up
         return (is_told and not is_refusal(reply)) or asks_what_was_said(question.text)
-
-    def _find_told_of_question(self) -> Source:
-        """Return the sentences by which the user told something of what the question names before.
-
-        "Ingrid is my sister, birthday 14 March." tells of "When is Ingrid's birthday?".
-        """
-        evidence = self._evidence
-        named = [name for name in list_names(evidence.question.original) if name[0].isalpha()]
-        told = split_sentences(evidence.told.original)
-        return Source("\n".join(text for text in told if any(map(Source(text).has, named))))
 
     def find_refused(self, reply: str) -> ReplyDiscarded | None:
         """Return why an answer is asked for without the tools, where that was measured: later ones apologize, too."""

@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from ..calls.described_calls import is_file_name, list_places
+from ..calls.described_calls import find_takers, is_file_name, list_places
 from ..core.messages import Tool
 from .conversation import Conversation
-from .evidence import Evidence
+from .evidence import Evidence, Source, walk_leaves
 from .tool_traits import may_write
 
 __all__ = ["TurnRules"]
@@ -55,12 +55,28 @@ class TurnRules:
 
         Made to add a line to a list, a model writes that line in the place of the list.
         """
-        evidence, folders = self._evidence, self._folders
+        evidence = self._evidence
         files = [place for place in list_places(evidence.question.original) if is_file_name(place)]
+        completed = (result for result in evidence.results if result.status == "completed")
+        used = Source("\n".join(str(leaf) for result in completed for leaf in walk_leaves(result.arguments)))
+        return [file for file in files if self._find_owners(file) and not used.has(file)]
+
+    def _find_owners(self, file: str) -> list[str]:
+        """Return the servers that have a file in one of their folders."""
         return [
-            file
-            for file in files
-            if not evidence.used.has(file) and any(os.path.exists(os.path.join(folder, file)) for folder in folders)  # noqa: PTH110, PTH118
+            server
+            for server, folders in self._chat.get_folders().items()
+            if any(os.path.exists(os.path.join(folder, file)) for folder in folders)  # noqa: PTH110, PTH118
+        ]
+
+    def find_readers(self) -> list[Tool]:
+        """Return the tools that read the files of `list_unread`, of the servers that have them."""
+        reading = [tool for tool in self._tools if tool.server and not may_write(tool)]
+        return [
+            taker
+            for file in self.list_unread()
+            for taker in find_takers(file, reading)
+            if taker.server in self._find_owners(file)
         ]
 
     def _list_writing(self) -> set[tuple[str, str]]:

@@ -49,6 +49,7 @@ from ..prompt.tool_ranking import (
     rank_tools,
 )
 from .argument_values import (
+    ADDS,
     drop_defaults,
     drop_made_up_days,
     drop_unasked,
@@ -153,6 +154,8 @@ class ValueRules(TurnRules):
             return ReplyDiscarded(reason="unspoken", values=tool.name)
         if not self.apply_to(tool):
             return None
+        if self._are_strict and self._overwrites(tool, arguments):
+            return ReplyDiscarded(reason="misplaced", values=tool.name)
         is_chosen = not may_write(tool) and _may_be_chosen(arguments, evidence)
         is_chosen = is_chosen and can_choose(self._chat, evidence.question.original)
         has_changed = self._has_changed(evidence)
@@ -277,6 +280,15 @@ class ValueRules(TurnRules):
             or (has_names and is_time_zone(name, arguments[name]))
             for name in unsupported
         )
+
+    def _overwrites(self, tool: Tool, arguments: Mapping[str, Any]) -> bool:
+        """Return whether a call writes a file anew to which the question adds, unread, or without what it has.
+
+        Allowed to write, a model put the line in the place of the list. A person sees what is left out, and decides.
+        """
+        adds = ADDS.search(self._evidence.question.text) is not None and "content" in arguments
+        drops = not self._chat.can_ask and drops_lines(arguments, self._evidence)
+        return may_write(tool) and adds and (drops or names_file(arguments, self.list_unread()))
 
     def _repeats_earlier_call(self, tool: Tool, arguments: Mapping[str, Any], evidence: Evidence) -> bool:
         """Return whether a call of an earlier turn is only made again: it has nothing of the question.
@@ -431,6 +443,8 @@ def _find_first_reason(
         return "unspoken"  # who asks for nothing looks nothing up, and says what is to be remembered
     if is_strict and not may_write(tool) and (asks_to_remember(question) or _is_told_text(arguments, evidence)):
         return "unspoken"
+    if is_strict and not may_write(tool) and _is_told(arguments, evidence):
+        return "unspoken"
     if is_strict and not may_write(tool) and has_unsaid_currency(arguments, evidence.known.original):
         return "invented"
     if is_strict and _leaves_out_arguments(tool, arguments, evidence):
@@ -565,6 +579,14 @@ def _reads_attached(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence
     """Return whether a call only reads a file that the question brings with it."""
     files = (str(value) for value in walk_leaves(arguments) if is_file_name(str(value)))
     return not may_write(tool) and any(file in evidence.attached.original for file in files)
+
+
+def _is_told(arguments: Mapping[str, Any], evidence: Evidence) -> bool:
+    """Return whether a call looks up what the user told of what the question names: it is the answer."""
+    values = [*walk_leaves(arguments)]
+    return bool(values) and all(
+        evidence.told_of_question.has(value) and not evidence.question.has(value) for value in values
+    )
 
 
 def _is_told_text(arguments: Mapping[str, Any], evidence: Evidence) -> bool:

@@ -220,13 +220,33 @@ def test_a_file_that_a_request_changes_is_read_before_a_forced_change(tmp_path: 
     assert [name for name, _ in toolbox.called] == ["write_file"]
 
 
+def test_a_file_that_a_request_adds_to_is_not_overwritten_unread(tmp_path: Path) -> None:
+    (tmp_path / "bakery.txt").write_text("It opens at 07:10.", encoding="utf-8")
+    path, had = {"path": "bakery.txt"}, RESULTS["read_file"]
+    for content, is_written in (("butter", False), (f"{had}\nbutter", True)):
+        write_file = call_text("write_file", **path, content=content)
+        # it writes at once, is made to read, and writes again
+        replies = [write_file, call_text("read_file", **path), write_file, *["It is written."] * 6]
+        chat, toolbox = open_town(replies)
+        chat.get_folders = partial(dict, files=(str(tmp_path),))
+        answer = read(take_turn(chat, "Please add butter to the list in bakery.txt"))
+        assert [name for name, _ in toolbox.called] == ["read_file", *(["write_file"] if is_written else [])]
+        assert is_written or "hing was changed" in answer
+
+
+def test_what_was_told_of_somebody_is_not_looked_up() -> None:
+    chat, toolbox = open_town([call_text("get_clock", place="2004"), "Since 2004.", "-", "-"])
+    chat.history[:] = [Message("user", "My brother Olaf plays chess since 2004."), Message("assistant", "Good.")]
+    assert read(take_turn(chat, "Since when does Olaf play chess?")) == "Since 2004." and toolbox.called == []
+
+
 def test_a_file_to_change_is_read_by_the_server_that_has_it(tmp_path: Path) -> None:
     (tmp_path / "bakery.txt").write_text("It opens at 07:10.", encoding="utf-8")
     chat, toolbox = open_town(
         ["I am sorry, but I cannot do that.", call_text("read_file", path="bakery.txt"), *["-"] * 6]
     )
     toolbox.TOOLS = {"show_file": ("board", "path", "Read a file"), **Town.TOOLS}
-    chat.get_folders = partial(dict, files=(str(tmp_path),))
+    chat.get_folders = partial(dict, board=(str(tmp_path.parent),), files=(str(tmp_path),))
     take_turn(chat, "Please add butter to the list in bakery.txt")
     asked = "\n".join(message.call_request for prompt in backend_of(chat).prompts for message in prompt)
     assert "read_file" in asked and "show_file" not in asked and toolbox.called[0][0] == "read_file"
