@@ -239,7 +239,7 @@ class Attachment:
     media: tuple[Media, ...] = ()
 
 
-_OPTIONAL = ("call_request", "media", "reply_kind", "decline_reason", "is_report")
+_OPTIONAL = ("call_request", "media", "reply_kind", "decline_reason", "is_report", "asked")
 
 
 def to_table(record: DataclassInstance) -> dict[str, Any]:
