@@ -24,7 +24,6 @@ from ..calls.described_calls import (
     asks_for_change,
     asks_for_now,
     asks_to_remember,
-    asks_what_was_said,
     find_takers,
     is_file_name,
     is_question,
@@ -42,7 +41,6 @@ from ..core.messages import Tool, ToolResult
 from ..core.working_folder import find_working_folder
 from ..prompt.tool_ranking import (
     CJK_RUN,
-    extract_question_terms,
     extract_terms,
     find_domain_tools,
     index_tools,
@@ -70,8 +68,6 @@ from .argument_values import (
 from .call_choice import can_choose
 from .evidence import (
     FIRST_PERSON,
-    NUMBER,
-    REFERENCE,
     SQL_CHANGE,
     WORD,
     Evidence,
@@ -84,6 +80,7 @@ from .evidence import (
     normalize,
     walk_leaves,
 )
+from .relevance import is_about_more, is_in_known_language, is_relevant
 from .tool_traits import (
     READING_VERBS,
     describe_tool,
@@ -93,7 +90,6 @@ from .tool_traits import (
     names_verb,
     shares_term,
     split_name,
-    takes_query,
 )
 from .turn_rules import TurnRules
 
@@ -119,15 +115,10 @@ REASONS: Mapping[str, str] = {
 
 _MAX_NAME_WORDS = 3
 """Words that the name of a thing has at most."""
-_MIN_NAME_LENGTH = 4
-"""Characters from which on a word of a call tells what it was about."""
 _RESOURCE_TOOLS = frozenset(("list_resources", "read_resource"))
 """The program's own tools for what servers have to read."""
-_SQL_KEYWORD = re.compile(r"\b[A-Z]+\b")
 _CODE = re.compile(r"[A-Z]{2,5}|[A-Z][A-Za-z_]+(?:/[A-Z][A-Za-z_]+)+|.{1,3}")
 """A code, an abbreviation, or a time zone: the translation of a name in the question."""
-_ENGLISH_WORDS = "a and how my of that the this what when where which who why with you your"
-"""Words of which an English question has one, and that are rare in other languages."""
 _MAX_OF_DOMAIN = 4
 """How many tools of the server that a question is about are considered."""
 _SQL_DEFINITION = re.compile(r"\s*(CREATE|ALTER|DROP)\b", re.IGNORECASE)
@@ -413,7 +404,7 @@ def _find_reason(
     question = evidence.question.original
     if not evidence.results:
         return _find_first_reason(tool, arguments, evidence, is_strict, is_chosen)
-    if is_strict and not (arguments or (_is_relevant(tool, arguments, evidence) and _is_about_more(tool, evidence))):
+    if is_strict and not (arguments or (is_relevant(tool, arguments, evidence) and is_about_more(tool, evidence))):
         return "unspoken"
     of_tool = [result for result in evidence.results if (result.server, result.tool) == (tool.server, tool.name)]
     if list_unsupported_required(tool, arguments, evidence.known) and not _takes_translations(tool, of_tool, evidence):
@@ -439,7 +430,7 @@ def _find_first_reason(
     question = evidence.question.original
     if is_strict and may_write(tool) and is_question(question):
         return "unasked"
-    if is_strict and (tells_only(question) or not (is_chosen or _is_relevant(tool, arguments, evidence))):
+    if is_strict and (tells_only(question) or not (is_chosen or is_relevant(tool, arguments, evidence))):
         return "unspoken"  # who asks for nothing looks nothing up, and says what is to be remembered
     if is_strict and not may_write(tool) and (asks_to_remember(question) or _is_told_text(arguments, evidence)):
         return "unspoken"
@@ -483,61 +474,6 @@ def _changes_table_unasked(value: object, question: Source) -> bool:
     return question.words.isdisjoint((verb, "column")) and not is_asked_in_cjk
 
 
-def _is_relevant(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence) -> bool:
-    """Return whether a question is about what a tool is for: it shares a word, a synonym, a number or a file with it.
-
-    A call without arguments shares one with the name of the tool or its server. So it is if the turn before called the
-    tool, if an earlier call of its server was about something that the question names, if it is a query about that, or
-    if the question is in a language that has no synonyms here. "Who wrote Hamlet?" called `get_npu`, "Hi, I'm Mira and
-    I live in Lyon" `get_time`.
-    """
-    question = evidence.question
-    if (tool.server, tool.name) in evidence.called_before or not _is_in_known_language(question):
-        return True
-    if asks_what_was_said(question.text):
-        return False
-    if not arguments:  # such calls answer anything: their descriptions have words such as "time"
-        return shares_term(f"{tool.server} {tool.name}", question)
-    values = [str(value) for value in walk_leaves(arguments)]
-    if REFERENCE.search(question.text):  # "What is that for a whole year?", "Who delivers it?"
-        used_before = [str(leaf) for call in evidence.earlier_calls for leaf in walk_leaves(call.arguments)]
-        is_used_before = any(map(Source("\n".join(used_before)).has, values))
-        if is_used_before or any(map(evidence.known.has, NUMBER.findall(" ".join(values)))):
-            return True
-    used = {
-        value for result in evidence.earlier_calls if result.server == tool.server for value in _list_topics(result)
-    }
-    if not used.isdisjoint(question.words):
-        return True
-    if takes_query(tool) and any(question.has_part(_SQL_KEYWORD.sub(" ", value)) for value in values):
-        return True  # what a database is about, its tables say, and not the tool
-    if not set(extract_terms(describe_tool(tool))).isdisjoint(extract_question_terms(question.original)):
-        return True
-    places = [value for value in values if " " not in value and not value.isalpha()]  # files, addresses
-    return any(map(question.has, [*places, *NUMBER.findall(" ".join(values))]))
-
-
-def _is_about_more(tool: Tool, evidence: Evidence) -> bool:
-    """Return whether a question has no word of a tool's name, or one that no call of another server is about.
-
-    The "memory" in which a note was made is not the machine's.
-    """
-    called = [f"{result.server} {result.tool}" for result in evidence.results if result.server != tool.server]
-    shared = {*extract_terms(f"{tool.server} {tool.name}".replace("_", " "))} & {*extract_terms(evidence.question.text)}
-    return not shared or not shared <= {*extract_terms("\n".join(called).replace("_", " "))}
-
-
-def _list_topics(result: ToolResult) -> list[str]:
-    """Return the words that tell what a call was about."""
-    words = (word for value in walk_leaves(result.arguments) for word in WORD.findall(normalize(str(value))))
-    return [word for word in words if len(word) >= _MIN_NAME_LENGTH and word not in get_stop_words()]
-
-
-def _is_in_known_language(question: Source) -> bool:
-    """Return whether a question is in a language of the thesaurus: it has characters or little words of one."""
-    return bool(CJK_RUN.search(question.text)) or not question.words.isdisjoint(_ENGLISH_WORDS.split())
-
-
 def _is_invented(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence, is_strict: bool) -> bool:
     """Return whether the first call of a turn looks up elsewhere what the user has said before, or asks for nothing.
 
@@ -552,7 +488,7 @@ def _is_invented(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence, i
         return False
     if all(is_uninformative(tool, name, arguments[name], evidence.known) for name in required):
         # the error of a server that is spoken of says what there is
-        return not (_is_in_known_language(evidence.question) and _is_relevant(tool, {}, evidence))
+        return not (is_in_known_language(evidence.question) and is_relevant(tool, {}, evidence))
     if any(evidence.known.has(value) or is_generic(value) for value in values):
         return False
     is_about_user = bool(evidence.said.text) and not FIRST_PERSON.isdisjoint(evidence.question.words)
