@@ -62,7 +62,8 @@ def test_a_seed_is_that_of_one_request(shared_api: Served, connect: Connect) -> 
         return connect(shared_api).chat.completions.create(**request, **fields).choices[0].message.content
 
     assert ask(seed=5) == ask(seed=5)
-    assert len({ask() for _ in range(3)}) > 1, "the seed of the client before stayed"
+    first = ask()  # a small model may well greet back in the same words several times
+    assert any(ask() != first for _ in range(50)), "the seed of the client before stayed"
 
 
 def test_texts_are_continued_as_a_list(shared_api: Served, connect: Connect) -> None:
