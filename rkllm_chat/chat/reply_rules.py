@@ -169,7 +169,7 @@ class ReplyRules(TurnRules):
         is_of_before = all(map(evidence.said.has, list_names(question.original)))
         is_told = bool(is_about_user and said) and not any(map(NUMBER.search, {*new} - {*said})) and is_of_before
         is_told = is_told or bool(new and all(map(evidence.told_of_question.has, new)))
-        is_told = is_told or any(name for name in new if evidence.attached.has(name))  # what it brings is not looked up
+        is_told = is_told or any(map(evidence.attached.has, new))  # what it brings is not looked up
         return (is_told and not is_refusal(reply)) or asks_what_was_said(question.text)
 
     def find_refused(self, reply: str) -> ReplyDiscarded | None:

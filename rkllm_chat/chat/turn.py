@@ -204,8 +204,8 @@ class Turn:
             return "stopped"
         if self._is_guess and _have_failed(chat.history[before:]):
             chat.history[before:] = replied
-            if not kind:
-                await emit(Text(reply.shown_text))  # what stands behind the last call is the answer
+            if not kind:  # the answer is the text behind the last call, so it is shown once more
+                await self._report_changes(emit)(Text(reply.shown_text))
             return without_call
         return await self._continue_behind(calls, emit)
 

@@ -18,7 +18,7 @@ from rkllm_chat.chat.conversation import Conversation
 from rkllm_chat.chat.turn import Turn
 from rkllm_chat.config.policy import Policy
 from rkllm_chat.config.settings import Generation, Settings
-from rkllm_chat.core.events import Usage
+from rkllm_chat.core.events import CallsDetected, Text, Usage
 from rkllm_chat.core.i18n import load
 from rkllm_chat.core.messages import Message, Tool
 from rkllm_chat.core.protocols import decline_all
@@ -332,6 +332,18 @@ def test_a_call_for_a_part_that_names_nothing_is_taken_back_if_it_fails() -> Non
     said = [message for message in chat.history if message.role == "assistant"]
     assert said[-1].text == answer and not said[-1].reply_kind
     assert not any(message.result and message.result.status == "failed" for message in chat.history)
+
+
+def test_an_answer_that_is_shown_again_says_what_was_changed() -> None:
+    first, last = "Write hello into plan.txt,", "what did it say?"
+    write = call_text("write_file", path="plan.txt", content="hello")
+    replies = [write, "Written.", *[call_text("get_bill", number="it")] * 2, *["-"] * 3]
+    chat, toolbox, _ = open_choosing_town(replies, {f"{first} and {last}": "write_file", last: "get_bill"}, TALKED)
+    events = take_turn(chat, f"{first} and {last}")
+    assert [name for name, _ in toolbox.called] == ["write_file", "get_bill"]
+    called = max(index for index, event in enumerate(events) if isinstance(event, CallsDetected))
+    behind = "".join(event.text for event in events[called:] if isinstance(event, Text))
+    assert "Completed files__write_file" in behind and "Written." in behind
 
 
 def test_a_file_that_a_message_brings_is_not_read_again() -> None:
