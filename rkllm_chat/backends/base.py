@@ -367,6 +367,30 @@ class FirstTokenScorer(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class MessageScore:
+    """How probable a message of the user is behind the beginning of a prompt.
+
+    Attributes:
+        logprob: The sum of the natural logarithms of the probabilities of its tokens.
+    """
+
+    logprob: float
+
+
+@runtime_checkable
+class MessageScorer(Protocol):
+    """A backend that tells how probable a message of the user is, whatever was evaluated before it."""
+
+    def score_messages(self, prompts: Sequence[Sequence[Message]]) -> StoppableStream[MessageScore]:
+        """Yield a score of the last message of each prompt, in order; the KV cache of the chat stays as it is.
+
+        Raises:
+            GenerationError: A prompt is too long, or the engine failed.
+        """
+        ...
+
+
 @runtime_checkable
 class TextTokenizer(Protocol):
     """A backend that shows the tokens of its model."""

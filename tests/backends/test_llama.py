@@ -79,6 +79,50 @@ def test_the_first_token_of_a_reply_is_scored_as_it_would_be_generated(llama: Ll
     assert write(llama, HELLO)[0] == text
 
 
+def test_a_message_is_scored_behind_each_prompt_beside_the_conversation(llama: LlamaBackend) -> None:
+    async def score(prompts: Sequence[Sequence[Message]]) -> list[float]:
+        async with aclosing(llama.score_messages(prompts)) as items:
+            return [item.logprob async for item in items]
+
+    def ask(*systems: str, text: str = "A list of 17 red cups.") -> list[float]:
+        return asyncio.run(score([[Message("system", system), Message("user", text)] for system in systems]))
+
+    text, _ = write(llama, HELLO)
+    cached = llama.cached_tokens
+    said, other = ask("Say this: A list of 17 red cups.", "Tell me the time.")
+    assert other < said < 0  # what was said is likelier to come again
+    # each of more prompts than are kept has the score that it has alone, whatever was scored before it
+    many = [f"Tell me {number}." for number in range(70)]
+    assert ask(*many, many[3])[-1] == pytest.approx(ask(many[3])[0], abs=0.01)
+    # no word is likelier behind another one than alone, and a long message is evaluated in several batches
+    longer, long = ask("Say this.", text="red cups " * 60), ask("Say this.", text="red cups " * 120)
+    assert long[0] < longer[0] < 0 and ask("Say this.", text="") == [0.0]
+    with pytest.raises(GenerationError, match=r"\d+ tokens long, the context holds 4096"):
+        ask("Say this.", text="red cups " * 1200)
+    assert ask("Tell me the time.")[0] == pytest.approx(other, abs=0.01)
+    assert llama.cached_tokens == cached and write(llama, HELLO)[0] == text
+
+
+def test_what_was_evaluated_of_scored_prompts_is_kept_for_the_next_start(open_llama: Open, tmp_path: Path) -> None:
+    prompts = [[Message("system", f"Say: {word * 40}"), Message("user", "A red cup.")] for word in ("cup ", "red ")]
+
+    async def read(states: Path | None) -> list[float]:
+        async with aclosing(open_llama(states=states).score_messages(prompts)) as items:
+            return [item.logprob async for item in items]
+
+    def score(states: Path | None) -> list[float]:
+        return asyncio.run(read(states))
+
+    alone = score(None)
+    assert score(tmp_path) == pytest.approx(alone, abs=0.01)
+    [path] = tmp_path.rglob("*.bin")
+    written = path.stat().st_ino
+    assert score(tmp_path) == pytest.approx(alone, abs=0.01)
+    assert path.stat().st_ino == written  # it was loaded: what is evaluated again is written again
+    path.write_bytes(path.read_bytes()[:-100])  # cut off: it is not read
+    assert score(tmp_path) == pytest.approx(alone, abs=0.01)
+
+
 @pytest.mark.parametrize("limit_bytes", [1 << 28, 1 << 18, 0])
 def test_an_answer_without_calls_does_not_cost_the_conversation(open_llama: Open, limit_bytes: int) -> None:
     """Asked in a prompt of its own where the state of the conversation can be kept, else at the end of that one."""

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,7 +27,7 @@ from ...core.errors import GenerationError, ModelError, NotSupportedError, promp
 from ...core.events import Reading, Sentence, Usage
 from ...core.messages import MediaKind, Message, Tool
 from ...prompt.pieces import Piece, find_reply_prefix
-from ..base import Item, ModelStream, StoppableStream, StreamItem, TextEmbedding
+from ..base import Item, MessageScore, ModelStream, StoppableStream, StreamItem, TextEmbedding
 from ..shared.model_files import find_projector, resolve_model
 from ..shared.prompt_tokens import PromptTokenizer, common_prefix
 from ..shared.stop_sequences import end_reply
@@ -55,6 +55,7 @@ from .engine import (
 from .gguf_header import GgufHeader
 from .grammar_sampler import CallConstraint, CallProhibition, Constraint, read_vocabulary
 from .kept_prompts import MIN_PREFILL_TOKENS, KeptPrompts
+from .message_scorer import LlamaMessageScorer, ScoredPrompt
 from .trial_load import EngineParameters, Trial, try_model
 
 if TYPE_CHECKING:
@@ -155,6 +156,8 @@ class LlamaBackend:
         self.header: GgufHeader = self._engine.header
         self._kept_prompts = KeptPrompts(self._engine, path, states)
         self._embedder: LlamaEmbedder | None = None
+        self._scorer: LlamaMessageScorer | None = None
+        self._scored_files = path, states / "tools" if states else None
         self._prefill: PrefillRequest | None = None
         self.prefill_threads: int = self._engine.n_threads_batch
         self.decode_threads: int = self._engine.n_threads
@@ -289,6 +292,28 @@ class LlamaBackend:
 
         return self._run(compute, PrefillRequest(()))
 
+    def score_messages(self, prompts: Sequence[Sequence[Message]]) -> StoppableStream[MessageScore]:
+        """Yield a score of the last message of each prompt, in order; the KV cache of the chat stays as it is.
+
+        Raises:
+            GenerationError: A prompt is too long, or the engine failed.
+        """
+
+        def compute(emit: Emit[MessageScore]) -> None:
+            self._report_progress = lambda: None
+            self._scorer = self._scorer or LlamaMessageScorer(self._engine, self._abort, *self._scored_files)
+            self._scorer.score([self._split(prompt) for prompt in prompts], emit, self._is_stopped)
+
+        return self._run(compute, PrefillRequest(()))
+
+    def _split(self, prompt: Sequence[Message]) -> ScoredPrompt:
+        """Return the tokens of a prompt before its last message, and of that."""
+        tokens = self._tokenize(self._template(prompt), is_new=True)
+        empty = self._tokenize(self._template([*prompt[:-1], replace(prompt[-1], text="")]), is_new=True)
+        start = len(common_prefix(tokens, empty))
+        end = len(common_prefix(tokens[::-1], empty[::-1]))
+        return ScoredPrompt(tuple(tokens[:start]), tuple(tokens[start : max(start, len(tokens) - end)]))
+
     def _run(self, compute: Callable[[Emit[Item]], None], request: PrefillRequest) -> StoppableStream[Item]:
         """Compute on the engine's thread; a failure of the engine is none where it was stopped."""
 
@@ -410,15 +435,16 @@ class LlamaBackend:
         if self._prefill:
             self._prefill.stop_now.set()
         # In this order: the thread uses everything below, so it ends first. Counts of other threads read the vocabulary
-        # under the lock; a count that outlived its model ended the API server with SIGSEGV. Projector and embedder use
-        # the model's weights.
+        # under the lock; a count that outlived its model ended the API server with SIGSEGV. The projector
+        # and the other contexts use the model's weights.
         self._thread.shutdown(wait=True)
         with self._vocabulary_lock:
             self._is_closed = True
         if self.projector:
             self.projector.close()
-        if self._embedder:
-            self._embedder.close()
+        for context in (self._embedder, self._scorer):
+            if context:
+                context.close()
         self._engine.close()
 
     def _load_projector(self, path: Path) -> MediaProjector:

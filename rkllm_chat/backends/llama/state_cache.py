@@ -124,8 +124,7 @@ def _write_state(engine: Any, path: Path, tokens: list[int]) -> bool:
     size: int = llama_cpp.llama_state_seq_save_file(engine.ctx, os.fsencode(path), 0, array, len(tokens))
     if not 0 < size == path.stat().st_size:
         return False
-    with path.open("ab") as file:
-        file.write(_END_MARK)
+    mark_complete(path)
     return True
 
 
@@ -135,7 +134,7 @@ def _read_state(engine: Any, path: Path, tokens: list[int]) -> bool:
 
     array, count = (llama_cpp.llama_token * len(tokens))(), ctypes.c_size_t()
     engine.clear_kv_cache()
-    if not _is_complete(path):
+    if not is_complete(path):
         return False
     size = llama_cpp.llama_state_seq_load_file(
         engine.ctx, os.fsencode(path), 0, array, len(tokens), ctypes.byref(count)
@@ -147,7 +146,13 @@ def _read_state(engine: Any, path: Path, tokens: list[int]) -> bool:
     return False
 
 
-def _is_complete(path: Path) -> bool:
+def mark_complete(path: Path) -> None:
+    """Write the mark of a complete state at the end of a file. Raises OSError."""
+    with path.open("ab") as file:
+        file.write(_END_MARK)
+
+
+def is_complete(path: Path) -> bool:
     """Return whether a file ends with the mark of a complete state."""
     with path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - len(_END_MARK)))
