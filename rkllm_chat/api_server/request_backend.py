@@ -9,6 +9,7 @@ from dataclasses import replace
 from ..backends import Backend, ModelStream
 from ..backends.base import (
     FirstTokenScorer,
+    MessageScorer,
     MiddleFiller,
     PromptRenderer,
     PromptReplacer,
@@ -80,6 +81,8 @@ class RequestBackend:
         loses_conversation = isinstance(backend, PromptReplacer) and backend.loses_conversation
         if isinstance(backend, FirstTokenScorer) and not loses_conversation:
             self.score_first_token = backend.score_first_token
+        if isinstance(backend, MessageScorer):
+            self.score_messages = backend.score_messages
         self.usages: list[Usage] = []
         self._backend, self._stop_sequences, self._prefix = backend, tuple(stop_sequences), prefix
         self._grammar, self._answer_grammar = grammar, answer_grammar

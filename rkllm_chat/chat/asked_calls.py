@@ -44,13 +44,11 @@ from .conversation import Conversation
 from .evidence import Source, list_names, walk_leaves
 from .open_requests import OpenRequests, list_table_tools
 from .reply_rules import ReplyRules
-from .tool_traits import asks_for_change_by, may_be_meant, may_write, names_verb, shares_term, takes_query
+from .tool_traits import asks_for_change_by, list_reading, may_be_meant, may_write, names_verb, shares_term, takes_query
 from .value_rules import ValueRules
 
 _MAKING = ("create", "make", "write")
 """How the name of a tool begins for what a model may as well write into its reply."""
-_MAX_JUDGED = 2
-"""Of how many tools a model is asked whether it prefers a call of one, behind one of its own that it does not."""
 _MAX_LIKELY = 3
 """How many likely tools a model may be made to call that names none."""
 
@@ -66,9 +64,9 @@ class AskedCall:
         by_question: All of its values stand in the question, because the reply does not name the tool.
         names: One of which the call must use; empty for any call.
         is_chosen: The model must prefer the call to a reply in words.
-        is_meant: The request has words of the tools: the one that the model prefers most is called, if it prefers one.
+        is_meant: Of the likeliest tools, the one that the model prefers most is called, if it prefers one.
         is_joined: The call must look up another thing of the question than those of the turn.
-        failed: The tool that failed to do it: those of `tools` that the model finds likeliest are asked for.
+        is_likely: Only the likeliest of the tools are asked for.
     """
 
     tools: Sequence[Tool] = ()
@@ -78,7 +76,7 @@ class AskedCall:
     is_chosen: bool = False
     is_meant: bool = False
     is_joined: bool = False
-    failed: Tool | None = None
+    is_likely: bool = False
 
 
 def list_asked_calls(
@@ -181,8 +179,8 @@ def _list_chosen_calls(
     places = list_places(question)
     if takers := [taker for place in places for taker in find_takers(place, tools)]:
         yield AskedCall(takers, by_question=True, names=places, is_chosen=True)
-    if not parts and (likely := _rank_reading_tools(chat, question)):
-        yield AskedCall(likely, is_chosen=True, is_meant=True)
+    if not parts:
+        yield AskedCall(list_reading(chat.toolbox.tools), is_chosen=True, is_meant=True, is_likely=True)
     # "What does the memory say of Ben?" is not of the machine's
     if domain := _find_domain_reading_tools(chat, question):
         yield AskedCall(domain, is_chosen=True)
@@ -192,12 +190,8 @@ def _list_chosen_calls_behind(chat: Conversation) -> Iterator[AskedCall]:
     """Return the further calls of a turn, made if the model prefers them: for a failed one, and for each part."""
     requests = OpenRequests(chat)
     if others := requests.find_other_tools():
-        # sooner one of the server that was asked; of all the others a model calls anything behind the one that failed
-        called = list_called(chat)
-        if own := [tool for tool in others if tool.server in {server for server, _ in called}]:
-            failed = [tool for tool in chat.toolbox.tools if (tool.server, tool.name) in called]
-            yield AskedCall(own, by_question=True, is_chosen=True, failed=next(iter(failed), None))
-        yield AskedCall(others, find_question(chat), by_question=True, is_chosen=True)
+        # of all of them a model calls anything behind the one that failed
+        yield AskedCall(others, by_question=True, is_chosen=True, is_likely=True)
     # first in the conversation, which says what is asked of "what at the harbour?"
     if left_over := requests.find_left_over():
         tools = _list_choosable_tools(chat, find_question(chat))
@@ -212,12 +206,12 @@ def _list_chosen_calls_behind(chat: Conversation) -> Iterator[AskedCall]:
 
 def _list_chosen_parts(chat: Conversation, parts: Sequence[str]) -> Iterator[AskedCall]:
     """Return the calls for the parts of a question, each asked alone; of what takes the file or address it names."""
+    reading = list_reading(chat.toolbox.tools)
     for part in parts:
         tools = _list_choosable_tools(chat, part)
         takers = [taker for place in list_places(part) for taker in find_takers(place, tools)]
         yield AskedCall(takers or tools, part, by_question=True, is_chosen=True)
-        if likely := _rank_reading_tools(chat, part):
-            yield AskedCall(likely, part, by_question=True, is_chosen=True, is_meant=True)
+        yield AskedCall(reading, part, by_question=True, is_chosen=True, is_meant=True, is_likely=True)
 
 
 def _find_readers(chat: Conversation) -> list[Tool]:
@@ -251,7 +245,7 @@ def _find_meant_call(
     places = list_places(find_question(chat))
     takers = _find_intended_tools(chat, rejected or described)
     if rejected and not (takers or has_called(chat)):
-        reading = [tool for tool in chat.toolbox.tools if tool.server and not may_write(tool)]
+        reading = list_reading(chat.toolbox.tools)
         takers = [taker for place in places for taker in find_takers(place, reading)]
     if takers and _can_ask_for(chat, takers):
         names = places or list_follow_ups(find_question(chat))
@@ -349,12 +343,6 @@ def _find_sure_reading_tools(chat: Conversation, request: str) -> list[Tool]:
         return []
     sure = find_sure_tools(index_tools(chat.toolbox.tools), request, chat.tool_usage.counts)
     return [tool for tool in sure if tool.server and not may_write(tool)]
-
-
-def _rank_reading_tools(chat: Conversation, request: str) -> list[Tool]:
-    """Return the tools that share most with a request, and that only read."""
-    ranked = rank_tools(index_tools(chat.toolbox.tools), request, chat.tool_usage.counts)
-    return [tool for tool in ranked if tool.server and not may_write(tool)][:_MAX_JUDGED]
 
 
 def _find_domain_reading_tools(chat: Conversation, request: str) -> list[Tool]:

@@ -5,7 +5,6 @@ See `call_choice`: an engine that tells how probable a token is says what a mess
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -16,14 +15,7 @@ from ..core.messages import Tool, ToolCall
 from ..prompt.tool_ranking import CJK_RUN, index_tools, rank_tools
 from .argument_values import uses_name
 from .asked_calls import AskedCall, find_question, has_called, list_called
-from .call_choice import (
-    can_choose,
-    compare_letters,
-    describe_call,
-    list_choice_prompts,
-    make_tool_choice_prompt,
-    read_letters,
-)
+from .call_choice import can_choose, compare_letters, describe_call, list_choice_prompts
 from .conversation import Conversation
 from .event_stream import Emit
 from .evidence import REFERENCE, Source, list_names, walk_leaves
@@ -31,7 +23,8 @@ from .open_requests import OpenRequests
 from .reply_requests import ReplyRequests
 from .running_calls import PreparedCall
 from .tool_calls import ReplyCalls
-from .tool_traits import may_write, shares_term
+from .tool_likelihood import LikelyTools
+from .tool_traits import list_reading, may_write, shares_term
 from .value_rules import ValueRules
 
 _CLEAR_PREFERENCE = 0.25
@@ -41,13 +34,10 @@ five of eight that were not asked for -0.39 and less (Qwen2.5-Coder-1.5B)."""
 _VERY_CLEAR_PREFERENCE = 0.75
 """The same, of a call whose tool the question has a word of."""
 
-_FAR_LIKELIER = 1.6
-"""Logits by which another tool must be likelier than the one that a model calls. It was so for none of 56 right ones,
-and for four of seven wrong ones (Qwen2.5-Coder-1.5B); with tools of other servers, for four of 26 right ones."""
-_MAX_OTHERS = 7
-"""Of how many other tools a model is asked."""
+_FAR_LIKELIER = 4.0
+"""Logits by which another tool must be likelier than the one that a model calls."""
 _MAX_TRIED = 2
-"""How many of them it is made to choose from where the one that it called has failed."""
+"""How many of the likeliest tools it is made to choose from, or asked whether it would call one."""
 
 
 class ChosenCalls:
@@ -60,6 +50,7 @@ class ChosenCalls:
     def __init__(self, chat: Conversation, requests: ReplyRequests) -> None:
         self._chat, self._requests = chat, requests
         self.is_unsure = False
+        self._likely_tools = LikelyTools(chat, requests)
         self._preferences: dict[tuple[str, str], float] = {}  # by call and message
         self._likelier: list[ToolCall] = []  # in the place of the first calls
         self._settled: set[str] = set()  # messages for words
@@ -98,7 +89,7 @@ class ChosenCalls:
         """Return why the first calls of a turn are discarded: the model finds another tool far likelier than theirs."""
         called = {(tool.server, tool.name) for tool in tools}
         for tool in tools:
-            likelier = await self._list_far_likelier(tool, question, emit)
+            likelier = await self._list_far_likelier(tool, question)
             if not likelier or (likelier[0].server, likelier[0].name) in called:
                 continue
             call = await self._requests.ask_for_call(AskedCall(likelier[:1]), emit)
@@ -112,36 +103,20 @@ class ChosenCalls:
         likelier, self._likelier = self._likelier, []
         return likelier
 
-    async def _list_far_likelier(self, tool: Tool, message: str, emit: Emit) -> list[Tool]:
+    async def _list_far_likelier(self, tool: Tool, message: str) -> list[Tool]:
         """Return the tools that the model finds far likelier for a message than one that it calls.
 
         Where the words of the message mean the tool sooner than any other, it is not asked: so it was for 41 of 80
         right first calls, and for 2 of 15 wrong ones.
         """
         ranked = rank_tools(index_tools(self._chat.toolbox.tools), message, self._chat.tool_usage.counts)
-        return [] if tool in ranked[:1] else await self._list_likelier(tool, message, emit, _FAR_LIKELIER)
-
-    async def _list_likelier(self, tool: Tool, message: str, emit: Emit, least: float) -> list[Tool]:
-        """Return the tools that the model finds likelier for a message than one that it calls, the likeliest first.
-
-        They are of its server, and read. In a conversation a model takes, of several tools of a server, one whose
-        arguments fit what the message names.
-
-        Args:
-            tool: The tool that it calls.
-            message: The message, or a part of it.
-            emit: Emits events.
-            least: By how many logits another one must be likelier.
-        """
-        made = {*list_called(self._chat), (tool.server, tool.name)}
-        own = (other for other in self._chat.toolbox.tools if other.server == tool.server and not may_write(other))
-        others = [other for other in own if (other.server, other.name) not in made][:_MAX_OTHERS]
-        if may_write(tool) or not (tool.server and others):
+        if may_write(tool) or not tool.server or tool in ranked[:1]:
             return []
-        prompt = make_tool_choice_prompt(self._chat, [tool, *others], drop_told(message))
-        mine, *theirs = read_letters(await self._requests.score_first_token(prompt, emit), 1 + len(others))
-        ranked = sorted(zip(theirs, others, strict=True), key=lambda pair: -pair[0])
-        return [other for score, other in ranked if score - mine > least]
+        made = {*list_called(self._chat), (tool.server, tool.name)}
+        others = [other for other in list_reading(self._chat.toolbox.tools) if (other.server, other.name) not in made]
+        likely = await self._likely_tools.rank(drop_told(message), [tool, *others])
+        mine = next((score for other, score in likely if other is tool), 0.0)
+        return [other for other, score in likely if score - mine > _FAR_LIKELIER]
 
     async def make(
         self, asked: AskedCall, calls: ReplyCalls, emit: Emit
@@ -153,7 +128,7 @@ class ChosenCalls:
         """
         message = asked.request or find_question(self._chat)
         asked = await self._narrow(asked, message, emit)
-        if asked.is_meant and not asked.tools:
+        if asked.is_likely and not asked.tools:
             return None, None
         way = message, bool(asked.request)
         if asked.is_chosen and not asked.is_meant and (message in self._settled or way in self._asked):
@@ -182,18 +157,18 @@ class ChosenCalls:
 
     async def _narrow(self, asked: AskedCall, message: str, emit: Emit) -> AskedCall:
         """Return what a model is asked for, of the tool that it prefers or finds likelier where that is to be found."""
-        if asked.is_meant:
-            return replace(asked, tools=await self._find_preferred(asked.tools, message, emit))
-        tried = await self._list_likelier(asked.failed, message, emit, -math.inf) if asked.failed else []
-        likely = [tool for tool in tried if tool in asked.tools][:_MAX_TRIED]
-        return replace(asked, tools=likely) if likely else asked
+        if not asked.is_likely:
+            return asked
+        ranked = await self._likely_tools.rank(drop_told(message), asked.tools)
+        tools = [tool for tool, score in ranked if score > 0][:_MAX_TRIED]
+        return replace(asked, tools=await self._find_preferred(tools, message, emit) if asked.is_meant else tools)
 
     async def _ask_for_likelier(self, call: ToolCall, asked: AskedCall, message: str, emit: Emit) -> ToolCall | None:
         """Return a call of the tool that the model finds far likelier than the one that it was made to call, if any."""
         called = find_tools(call.name, asked.tools) if asked.is_chosen and not (asked.is_meant or asked.names) else []
         if not called or (has_called(self._chat) and not asked.request):
             return None
-        likelier = await self._list_far_likelier(called[0], message, emit)
+        likelier = await self._list_far_likelier(called[0], message)
         return await self._requests.ask_for_call(AskedCall(likelier[:1], asked.request), emit) if likelier else None
 
     def _names_another(self, call: ToolCall) -> bool:

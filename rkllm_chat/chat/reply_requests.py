@@ -7,7 +7,7 @@ from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
 
-from ..backends.base import FirstTokenScorer, TokenScore
+from ..backends.base import FirstTokenScorer, MessageScorer, TokenScore
 from ..calls.tool_names import find_tools
 from ..core.errors import ContextOverflowError
 from ..core.events import CallFound, Event, Notice, Reading, Usage, WritingCall
@@ -110,6 +110,15 @@ class ReplyRequests:
                 elif isinstance(item, Usage):
                     self._record_usage(replace(item, hit_limit=False))  # one token is all of it
         return score
+
+    async def score_messages(self, prompts: Sequence[Sequence[Message]]) -> list[float]:
+        """Return how probable the last message of each prompt is. The engine is a MessageScorer."""
+        backend = self._chat.backend
+        assert isinstance(backend, MessageScorer)
+        if not prompts:
+            return []
+        async with aclosing(backend.score_messages(prompts)) as items:
+            return [item.logprob async for item in items]
 
     async def _read(
         self, reply: ReplyStream, kind: PromptKind, emit: Emit, forced_tools: Sequence[Tool], request: str

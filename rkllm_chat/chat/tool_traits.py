@@ -65,6 +65,11 @@ def may_write(tool: Tool) -> bool:
     return not tool.read_only and (tool.writes or _seems_to_write(tool.name, tool.description))
 
 
+def list_reading(tools: Sequence[Tool]) -> list[Tool]:
+    """Return the tools of servers that only read."""
+    return [tool for tool in tools if tool.server and not may_write(tool)]
+
+
 @lru_cache(maxsize=4096)
 def _seems_to_write(name: str, description: str) -> bool:
     if next(iter(WORD.findall(split_name(name).casefold())), "") in _QUESTION_WORDS.split():

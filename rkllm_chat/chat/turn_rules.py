@@ -13,7 +13,7 @@ from ..calls.described_calls import find_takers, is_file_name, list_places
 from ..core.messages import Tool
 from .conversation import Conversation
 from .evidence import Evidence, Source, walk_leaves
-from .tool_traits import may_write
+from .tool_traits import list_reading, may_write
 
 __all__ = ["TurnRules"]
 
@@ -71,7 +71,7 @@ class TurnRules:
 
     def find_readers(self) -> list[Tool]:
         """Return the tools that read the files of `list_unread`, of the servers that have them."""
-        reading = [tool for tool in self._tools if tool.server and not may_write(tool)]
+        reading = list_reading(self._tools)
         return [
             taker
             for file in self.list_unread()

@@ -39,8 +39,8 @@ class PromptProfile:
         writes_unmarked: The family writes calls without a marker, also behind prose.
         callless_parameters: Number of parameters up to which no model of the row called a tool when it was measured.
         choosing_parameters: Number of parameters from which on a model is asked whether it would call a tool or reply
-            in words, with the sentences `call_or_words` and `words_or_call`, and which of some tools a message is for
-            (`which_tool`); 0 if none is.
+            in words, with the sentences `call_or_words` and `words_or_call`, and its messages are scored behind each
+            tool (`asked_tool`); 0 if none is.
         sampling: Names of sampling parameters -> values, where the settings have none.
         tool_sampling: The same while tools are listed, before `sampling`: calls, and answers from their results, are
             generated as they were measured.
@@ -104,9 +104,7 @@ _QWEN = {
     "answer": "",
     "call_or_words": f"{_CHOICE} A: call {{name}}. B: reply in words. {_LETTER}",
     "words_or_call": f"{_CHOICE} A: reply in words. B: call {{name}}. {_LETTER}",
-    "which_tool": (
-        "Message of the user: {message}\n\nWhich of these tools does it ask for?\n{tools}\nReply with one letter."
-    ),
+    "asked_tool": "The user asks for this: {tool}",
 }
 _ANSWER_IN_ONE_SENTENCE = "Answer the question from this result in one sentence."
 _ANSWER_QUESTION = "Answer from {results:this result in one sentence|these results in a few sentences}: {question}"

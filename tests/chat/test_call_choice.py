@@ -11,7 +11,14 @@ import pytest
 
 from chat.test_tools_meant import RESULTS, Town, list_reasons, read
 from rkllm_chat.api_server.request_backend import RequestBackend
-from rkllm_chat.backends.base import FirstTokenScorer, ModelStream, StoppableStream, StreamItem, TokenScore
+from rkllm_chat.backends.base import (
+    FirstTokenScorer,
+    MessageScore,
+    ModelStream,
+    StoppableStream,
+    StreamItem,
+    TokenScore,
+)
 from rkllm_chat.backends.scripted import ScriptedBackend
 from rkllm_chat.calls.grammar import CallGrammar, NoCalls
 from rkllm_chat.chat.conversation import Conversation
@@ -22,6 +29,7 @@ from rkllm_chat.core.events import CallsDetected, Text, Usage
 from rkllm_chat.core.i18n import load
 from rkllm_chat.core.messages import Message, Tool
 from rkllm_chat.core.protocols import decline_all
+from rkllm_chat.prompt.tool_ranking import extract_terms
 from stage import call_text, collect, take_turn
 
 CLOCK = call_text("get_clock", place="Vilnius")
@@ -74,19 +82,21 @@ class ChoosingBackend(ScriptedBackend):
 
     def score_first_token(self, prompt: Sequence[Message], number: int) -> ModelStream:
         """Score letters as the first token."""
-        text = prompt[-1].text
-        score = self._score_tools if "\nA: " in text else self._score
-        return StoppableStream(score(text, number), lambda: None)
+        return StoppableStream(self._score(prompt[-1].text, number), lambda: None)
 
-    async def _score_tools(self, text: str, number: int) -> AsyncGenerator[StreamItem, None]:
-        message = text.removeprefix("Message of the user: ").split("\n")[0]
-        tools = dict(re.findall(r"^(\w): (?:\w+__)?(\w+) - ", text, re.MULTILINE))
-        self.compared.append([*tools.values()])
-        likeliest = next((letter for letter, name in tools.items() if name == self.likeliest.get(message)), "A")
-        logprobs = {letter: -0.1 if letter == likeliest else -2.5 for letter in tools}
-        scores = tuple(TokenScore(letter.encode(), logprob) for letter, logprob in logprobs.items())
-        yield TokenScore(likeliest.encode(), logprobs[likeliest], scores[:number])
-        yield Usage(10, 0, 10, 1, hit_limit=True)
+    def score_messages(self, prompts: Sequence[Sequence[Message]]) -> StoppableStream[MessageScore]:
+        """Score a message behind each of some tools."""
+        return StoppableStream(self._score_messages(prompts), lambda: None)
+
+    async def _score_messages(self, prompts: Sequence[Sequence[Message]]) -> AsyncGenerator[MessageScore, None]:
+        message, names = prompts[-1][-1].text, []
+        for prompt in prompts:
+            described = re.search(r": \w+: (\w+)(.*)", prompt[0].text)
+            likely = bool(described) and described[1] == self.likeliest.get(message)
+            shared = bool(described) and not {*extract_terms(message)}.isdisjoint(extract_terms(described[0]))
+            names += [described[1]] if described else []
+            yield MessageScore(-20.0 if likely else -29.0 if shared else -30.0)
+        self.compared.append(names)
 
     async def _score(self, text: str, number: int) -> AsyncGenerator[StreamItem, None]:
         message = text.split('"')[1]
@@ -140,9 +150,10 @@ def test_the_tool_that_the_model_finds_far_likelier_is_called(is_written: bool) 
     chat, toolbox, backend = open_choosing_town(replies, {question: "get_bill"}, TALKED)
     backend.likeliest = {question: "list_events"}
     assert "Dentist" in read(take_turn(chat, question)) and toolbox.called == [events]
-    # its own comes first, then those of its server, and none that may change something
-    assert backend.compared[0][:2] == ["get_bill", "list_events"]
-    assert not {*Town.WRITING} & {*backend.compared[0]}
+    # with tools of all servers, and none that may change something
+    assert {"get_bill", "list_events", "fetch"} <= {*backend.compared[0]} and not {*Town.WRITING} & {
+        *backend.compared[0]
+    }
 
 
 def test_a_tool_that_the_words_mean_is_compared_with_no_other() -> None:
@@ -458,16 +469,14 @@ def test_an_unsure_call_that_finds_nothing_is_answered_in_words() -> None:
 def test_what_one_tool_fails_to_do_is_asked_of_another() -> None:
     question, bill = "Kas yra 4711?", ("get_bill", {"number": "4711"})
     events, page = ("list_events", {"date": "4711"}), ("fetch", {"url": "4711"})
-    # one of its server is called in the conversation; of all others a model calls anything behind the failed one
-    for made, alone in ((events, False), (page, True)):
-        replies = [call_text(bill[0], **bill[1]), "Nothing.", call_text(made[0], **made[1])]
-        replies[2:2] = [call_text("list_events", date="monday")] if alone else []
-        chat, toolbox, backend = open_choosing_town([*replies, "Found.", *["-"] * 3], {question: made[0]}, TALKED)
-        backend.unsure = {question}
+    for made in (events, page):
+        replies = [call_text(bill[0], **bill[1]), "Nothing.", call_text(made[0], **made[1]), "Found.", *["-"] * 3]
+        chat, toolbox, backend = open_choosing_town(replies, {question: made[0]}, TALKED)
+        backend.unsure, backend.likeliest = {question}, {question: made[0]}
         take_turn(chat, question)
         assert toolbox.called == [bill, made]
-        assert not any("get_bill" in rules for rules in backend.forced)
-        assert (backend.prompts[len(replies) - 1][-1].text == question) is alone
+        # it is made to call the likeliest one: of all of them a model calls anything
+        assert made[0] in backend.forced[0] and not any("get_bill" in rules for rules in backend.forced)
 
 
 def test_the_likelier_tool_of_its_server_is_called_where_one_has_failed() -> None:

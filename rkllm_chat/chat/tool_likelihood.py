@@ -1,0 +1,73 @@
+"""Which tools a message of the user asks for: those behind whose description the model finds it most probable.
+
+Asked to choose among many tools, a small model tells nothing, and in a conversation it calls one whose arguments fit
+what the message names. How probable a message is after "The user asks for this: list_classes ..." it knows well, in
+every language that it was trained on (a noisy channel: https://arxiv.org/abs/2108.04106).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..backends.base import MessageScorer
+from ..calls.schema.resolve import properties_of
+from ..core.messages import Message, Tool
+from ..prompt.tool_listing import first_line
+from ..prompt.tool_ranking import index_tools, rank_tools
+from ..prompt.untrusted_text import neutralize
+from .conversation import Conversation
+from .open_requests import OpenRequests
+from .reply_requests import ReplyRequests
+
+__all__ = ["LikelyTools"]
+
+_MAX_TOOLS = 48
+"""Of how many tools a message is asked: each costs the tokens of the message."""
+_MAX_LENGTH = 400
+"""Characters of a message up to which it is asked."""
+_MAX_DESCRIPTION = 240
+"""Characters of what is said of a tool."""
+
+
+class LikelyTools:
+    """How likely each tool is for the messages of one turn."""
+
+    def __init__(self, chat: Conversation, requests: ReplyRequests) -> None:
+        self._chat, self._requests = chat, requests
+        self._scores: dict[str, dict[str, float]] = {}  # by message and full name of the tool
+
+    async def rank(self, message: str, tools: Sequence[Tool]) -> list[tuple[Tool, float]]:
+        """Return tools with how much likelier a message is for who asks for one than for anybody, the likeliest first.
+
+        Args:
+            message: The message, or a part of it.
+            tools: Some tools of the conversation.
+
+        Returns:
+            The tools, and the natural logarithm of the ratio; none where the engine does not tell, for a long message,
+            and for one that says nothing alone ("and on Friday?").
+        """
+        is_scored = len(message) <= _MAX_LENGTH and isinstance(self._chat.backend, MessageScorer)
+        if not is_scored or OpenRequests(self._chat).is_follow_up():
+            return []
+        words_first = self._list_likely_words_first(message, tools)[:_MAX_TOOLS]
+        # in the order of the conversation: what was evaluated of them is kept as it is
+        asked = [tool for tool in self._chat.toolbox.tools if tool in words_first]
+        scores = self._scores.setdefault(message, {})
+        prompts: dict[str, Sequence[Message]] = {tool.full_name: self._make_prompt(tool, message) for tool in asked}
+        prompts[""] = [Message("user", message)]  # of anybody
+        new = [name for name in prompts if name not in scores]
+        found = await self._requests.score_messages([prompts[name] for name in new])
+        scores.update(zip(new, found, strict=True))
+        likely = [(tool, scores[tool.full_name] - scores[""]) for tool in words_first]
+        return sorted(likely, key=lambda pair: -pair[1])
+
+    def _list_likely_words_first(self, message: str, tools: Sequence[Tool]) -> list[Tool]:
+        ranked = rank_tools(index_tools(tools), message, self._chat.tool_usage.counts)
+        return [*ranked, *(tool for tool in tools if tool not in ranked)]
+
+    def _make_prompt(self, tool: Tool, message: str) -> Sequence[Message]:
+        parameters = ", ".join(properties_of(tool.schema))
+        described = f"{tool.server}: {tool.name}({parameters}) - {first_line(tool.description)}"[:_MAX_DESCRIPTION]
+        text = self._chat.prompt_words("prompt.asked_tool", tool=neutralize(described))
+        return [Message("system", text), Message("user", message)]
