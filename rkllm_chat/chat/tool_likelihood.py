@@ -7,10 +7,12 @@ every language that it was trained on (a noisy channel: https://arxiv.org/abs/21
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 from ..backends.base import MessageScorer
 from ..calls.schema.resolve import properties_of
+from ..core.errors import GenerationError
 from ..core.messages import Message, Tool
 from ..prompt.tool_listing import first_line
 from ..prompt.tool_ranking import index_tools, rank_tools
@@ -27,6 +29,8 @@ _MAX_LENGTH = 400
 """Characters of a message up to which it is asked."""
 _MAX_DESCRIPTION = 240
 """Characters of what is said of a tool."""
+
+_log = logging.getLogger(__name__)
 
 
 class LikelyTools:
@@ -57,7 +61,11 @@ class LikelyTools:
         prompts: dict[str, Sequence[Message]] = {tool.full_name: self._make_prompt(tool, message) for tool in asked}
         prompts[""] = [Message("user", message)]  # of anybody
         new = [name for name in prompts if name not in scores]
-        found = await self._requests.score_messages([prompts[name] for name in new])
+        try:
+            found = await self._requests.score_messages([prompts[name] for name in new])
+        except GenerationError as error:  # a lack of memory for it must not cost the answer
+            _log.warning("Tools could not be compared: %s", error)
+            return []
         scores.update(zip(new, found, strict=True))
         likely = [(tool, scores[tool.full_name] - scores[""]) for tool in words_first]
         return sorted(likely, key=lambda pair: -pair[1])
