@@ -66,7 +66,7 @@ class AskedCall:
         is_chosen: The model must prefer the call to a reply in words.
         is_meant: Of the likeliest tools, the one that the model prefers most is called, if it prefers one.
         is_joined: The call must look up another thing of the question than those of the turn.
-        is_likely: Only the likeliest of the tools are asked for.
+        is_likely: Only the likeliest of the tools are asked for, where the model tells which ones these are.
     """
 
     tools: Sequence[Tool] = ()
@@ -159,7 +159,7 @@ def _list_chosen_calls(
 ) -> Iterator[AskedCall]:
     """Return the first calls of a turn, in the conversation and alone, that are made if the model prefers them."""
     question = find_question(chat)
-    tools = _list_choosable_tools(chat, question)
+    tools = list_choosable_tools(chat, question)
     values = [str(value) for call in rejected or () for value in walk_leaves(call.arguments)]
     if ReplyRules(chat).tells_what_was_said(reply if rejected is None else "", values):
         return
@@ -171,16 +171,16 @@ def _list_chosen_calls(
         names = list_names(question) or list_follow_ups(question)
         yield AskedCall(before, by_question=True, names=names, is_chosen=not names)
     if not rejected:
-        yield AskedCall(tools, is_chosen=True)
+        yield AskedCall(tools, is_chosen=True, is_likely=True)
     if parts := requests.list_parts():
         yield from _list_chosen_parts(chat, parts)
     elif _may_ask_alone(chat):
-        yield AskedCall(tools, question, by_question=True, is_chosen=True)
+        yield AskedCall(tools, question, by_question=True, is_chosen=True, is_likely=True)
     places = list_places(question)
     if takers := [taker for place in places for taker in find_takers(place, tools)]:
         yield AskedCall(takers, by_question=True, names=places, is_chosen=True)
     if not parts:
-        yield AskedCall(list_reading(chat.toolbox.tools), is_chosen=True, is_meant=True, is_likely=True)
+        yield AskedCall(tools, is_chosen=True, is_meant=True, is_likely=True)
     # "What does the memory say of Ben?" is not of the machine's
     if domain := _find_domain_reading_tools(chat, question):
         yield AskedCall(domain, is_chosen=True)
@@ -194,7 +194,7 @@ def _list_chosen_calls_behind(chat: Conversation) -> Iterator[AskedCall]:
         yield AskedCall(others, by_question=True, is_chosen=True, is_likely=True)
     # first in the conversation, which says what is asked of "what at the harbour?"
     if left_over := requests.find_left_over():
-        tools = _list_choosable_tools(chat, find_question(chat))
+        tools = list_choosable_tools(chat, find_question(chat))
         takers = [taker for name in left_over for taker in find_takers(name, tools)]
         yield AskedCall(takers or tools, by_question=True, names=left_over, is_chosen=True)
     yield from _list_chosen_parts(chat, requests.list_parts())
@@ -206,12 +206,11 @@ def _list_chosen_calls_behind(chat: Conversation) -> Iterator[AskedCall]:
 
 def _list_chosen_parts(chat: Conversation, parts: Sequence[str]) -> Iterator[AskedCall]:
     """Return the calls for the parts of a question, each asked alone; of what takes the file or address it names."""
-    reading = list_reading(chat.toolbox.tools)
     for part in parts:
-        tools = _list_choosable_tools(chat, part)
+        tools = list_choosable_tools(chat, part)
         takers = [taker for place in list_places(part) for taker in find_takers(place, tools)]
-        yield AskedCall(takers or tools, part, by_question=True, is_chosen=True)
-        yield AskedCall(reading, part, by_question=True, is_chosen=True, is_meant=True, is_likely=True)
+        yield AskedCall(takers or tools, part, by_question=True, is_chosen=True, is_likely=not takers)
+        yield AskedCall(tools, part, by_question=True, is_chosen=True, is_meant=True, is_likely=True)
 
 
 def _find_readers(chat: Conversation) -> list[Tool]:
@@ -221,7 +220,7 @@ def _find_readers(chat: Conversation) -> list[Tool]:
     return OpenRequests(chat).find_readers()
 
 
-def _list_choosable_tools(chat: Conversation, message: str) -> list[Tool]:
+def list_choosable_tools(chat: Conversation, message: str) -> list[Tool]:
     """Return the tools of servers that a message may be for: those that change something where it asks for that."""
     is_change = asks_for_change_by(chat.toolbox.tools, message) and not is_question(message)
     return [tool for tool in chat.toolbox.tools if tool.server and (is_change or not may_write(tool))]

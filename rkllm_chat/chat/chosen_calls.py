@@ -14,7 +14,7 @@ from ..core.events import ReplyDiscarded
 from ..core.messages import Tool, ToolCall
 from ..prompt.tool_ranking import CJK_RUN, index_tools, rank_tools
 from .argument_values import uses_name
-from .asked_calls import AskedCall, find_question, has_called, list_called
+from .asked_calls import AskedCall, find_question, has_called, list_called, list_choosable_tools
 from .call_choice import can_choose, compare_letters, describe_call, list_choice_prompts
 from .conversation import Conversation
 from .event_stream import Emit
@@ -24,7 +24,7 @@ from .reply_requests import ReplyRequests
 from .running_calls import PreparedCall
 from .tool_calls import ReplyCalls
 from .tool_likelihood import LikelyTools
-from .tool_traits import list_reading, may_write, shares_term
+from .tool_traits import may_write, shares_term
 from .value_rules import ValueRules
 
 _CLEAR_PREFERENCE = 0.25
@@ -89,7 +89,10 @@ class ChosenCalls:
         """Return why the first calls of a turn are discarded: the model finds another tool far likelier than theirs."""
         called = {(tool.server, tool.name) for tool in tools}
         for tool in tools:
-            likelier = await self._list_far_likelier(tool, question)
+            # each part of a question may be for another tool
+            parts = OpenRequests(self._chat).list_parts() or [question]
+            found = [await self._list_far_likelier(tool, part) for part in parts]
+            likelier = found[0] if all(found) else []
             if not likelier or (likelier[0].server, likelier[0].name) in called:
                 continue
             call = await self._requests.ask_for_call(AskedCall(likelier[:1]), emit)
@@ -113,7 +116,9 @@ class ChosenCalls:
         if may_write(tool) or not tool.server or tool in ranked[:1]:
             return []
         made = {*list_called(self._chat), (tool.server, tool.name)}
-        others = [other for other in list_reading(self._chat.toolbox.tools) if (other.server, other.name) not in made]
+        others = [
+            other for other in list_choosable_tools(self._chat, message) if (other.server, other.name) not in made
+        ]
         likely = await self._likely_tools.rank(drop_told(message), [tool, *others])
         mine = next((score for other, score in likely if other is tool), 0.0)
         return [other for other, score in likely if score - mine > _FAR_LIKELIER]
@@ -160,7 +165,11 @@ class ChosenCalls:
         if not asked.is_likely:
             return asked
         ranked = await self._likely_tools.rank(drop_told(message), asked.tools)
+        if not (ranked or asked.is_meant):
+            return asked
         tools = [tool for tool, score in ranked if score > 0][:_MAX_TRIED]
+        if ranked and not tools:
+            self._settled.add(message)  # it is likelier of somebody who asks for none of them
         return replace(asked, tools=await self._find_preferred(tools, message, emit) if asked.is_meant else tools)
 
     async def _ask_for_likelier(self, call: ToolCall, asked: AskedCall, message: str, emit: Emit) -> ToolCall | None:

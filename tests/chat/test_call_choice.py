@@ -92,10 +92,12 @@ class ChoosingBackend(ScriptedBackend):
         message, names = prompts[-1][-1].text, []
         for prompt in prompts:
             described = re.search(r": \w+: (\w+)(.*)", prompt[0].text)
-            likely = bool(described) and described[1] == self.likeliest.get(message)
+            name = described[1] if described else ""
             shared = bool(described) and not {*extract_terms(message)}.isdisjoint(extract_terms(described[0]))
-            names += [described[1]] if described else []
-            yield MessageScore(-20.0 if likely else -29.0 if shared else -30.0)
+            score = -29.0 if shared else -30.0
+            score = -25.0 if name and name == self.preferred.get(message) else score
+            yield MessageScore(-20.0 if name and name == self.likeliest.get(message) else score)
+            names += [name] if name else []
         self.compared.append(names)
 
     async def _score(self, text: str, number: int) -> AsyncGenerator[StreamItem, None]:
@@ -178,7 +180,7 @@ def test_words_that_are_preferred_to_a_call_stand() -> None:
     question = "Any idea against stage fright?"
     chat, toolbox, backend = open_choosing_town(["Breathe slowly.", call_text("get_load")], {})
     assert read(take_turn(chat, question)) == "Breathe slowly."
-    assert toolbox.called == [] and backend.asked == [(question, "get_load")] * 2  # it is clear: nothing more is asked
+    assert toolbox.called == [] and backend.asked == []  # it is likelier of somebody who asks for none of the tools
 
 
 def test_a_first_call_of_a_tool_that_the_question_speaks_of_is_run_sooner() -> None:
@@ -210,7 +212,7 @@ def test_a_first_call_is_not_run_where_words_are_preferred() -> None:
 
 def test_the_model_is_asked_about_a_call_with_its_values_and_what_the_user_asks() -> None:
     question = "My name is Jonas and I live in Riga. How are you?"
-    chat, toolbox, backend = open_choosing_town([call_text("get_clock", place="Riga"), "-", "Fine."], {})
+    chat, toolbox, backend = open_choosing_town([call_text("get_clock", place="Riga"), "Fine."], {})
     assert read(take_turn(chat, question)) == "Fine." and toolbox.called == []
     of_clock = [text for text in backend.choices if "get_clock" in text]
     assert len(of_clock) == 2 and all("get_clock (place Riga)" in text for text in of_clock)
@@ -310,7 +312,7 @@ def test_a_part_is_asked_alone_where_all_of_the_question_is_for_words() -> None:
     events = call_text("list_events", date="2026-12-10")
     replies = ["It is old.", CLOCK, call_text("get_load"), events, "It is old. Dentist, 15:30.", "-", "-", "-", "-"]
     chat, toolbox, backend = open_choosing_town(replies, {last: "list_events"}, TALKED)
-    backend.unsure = {question}
+    backend.unsure, backend.likeliest = {question}, {question: "get_clock"}
     take_turn(chat, question)
     assert [name for name, _ in toolbox.called] == ["list_events"]
     assert dict(backend.asked)[last] == "list_events"
@@ -372,7 +374,7 @@ def test_a_change_is_chosen_only_where_one_is_asked_for() -> None:
     thanks, order = "You are a star, thank you!", "Write a file thanks.txt that says thank you."
     write = call_text("write_file", path="thanks.txt", content="thank you")
     chat, toolbox, backend = open_choosing_town(["You are welcome.", CLOCK, CLOCK], {thanks: "write_file"}, TALKED)
-    backend.unsure = {thanks}
+    backend.unsure, backend.likeliest = {thanks}, {thanks: "get_clock"}
     take_turn(chat, thanks)
     assert len(backend.forced) == 2 and not any("write_file" in rules for rules in backend.forced)
     chat, toolbox, backend = open_choosing_town(
@@ -482,7 +484,7 @@ def test_what_one_tool_fails_to_do_is_asked_of_another() -> None:
 def test_the_likelier_tool_of_its_server_is_called_where_one_has_failed() -> None:
     question, lessons = "Who teaches boxing, and is it hard?", ("get_lesson", {"title": "boxing"})
     replies = [call_text("get_teacher", name="boxing"), "Nothing.", call_text(lessons[0], **lessons[1]), *["-"] * 6]
-    chat, town, backend = open_choosing_town(replies, {question: "get_teacher"}, TALKED)
+    chat, town, backend = open_choosing_town(replies, {question: "get_lesson"}, TALKED)
     town.TOOLS = {
         **Town.TOOLS,
         "get_room": ("gym", "room", "Show a room"),
@@ -491,7 +493,7 @@ def test_the_likelier_tool_of_its_server_is_called_where_one_has_failed() -> Non
     }
     backend.unsure, backend.likeliest = {question}, {question: "get_lesson"}
     take_turn(chat, question)
-    assert town.called[-1] == lessons
+    assert town.called == [("get_teacher", {"name": "boxing"}), lessons]
 
 
 def test_an_engine_that_would_lose_the_conversation_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -665,7 +667,7 @@ def test_a_look_up_that_is_preferred_is_made(
         ["Well.", *replies, *["-"] * 6], {} if is_unsure else {question: name}, TALKED
     )
     chat.toolbox = toolbox = Farm({})
-    backend.unsure = {question} if is_unsure else set()
+    backend.unsure, backend.likeliest = {question} if is_unsure else set(), {question: name}
     take_turn(chat, question)
     assert toolbox.called == [(name, made)]
 
