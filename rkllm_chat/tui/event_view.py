@@ -157,6 +157,9 @@ class EventView:
                 self._add_thought(text)
             case CallFound() if self._answer:  # the call may turn out to be void, and the text before it with it
                 self._emit(self._answer.feed("\n\n"))
+            case ReplyDiscarded(reason="unspoken") if not self._answer:
+                # nothing was shown or made of it: a line that stays only puzzles who said hello
+                self._state = (event, time.monotonic())
             case ReplyDiscarded():
                 self._drop_answer()
                 self._finish(event)
@@ -335,6 +338,8 @@ class EventView:
             key, bar = "live.reading_left" if left_s else "live.reading", progress_bar(done, event.total)
             counts = {"done": format_tokens(int(done)), "total": format_tokens(event.total)}
             return [cut_text(self._words(key, bar=bar, left=format_seconds(left_s), **counts), self._width)]
+        if isinstance(event, ReplyDiscarded):
+            return [cut_text(describe_event(event, self._words), self._width)]
         if isinstance(event, WritingCall):
             key, tool = "live.writing" if event.tool else "live.writing_any", sanitize_line(event.tool)
             return [cut_text(self._words(key, tool=tool, characters=event.characters), self._width)]

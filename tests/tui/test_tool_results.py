@@ -77,6 +77,14 @@ def test_an_answer_that_is_replaced_leaves_the_screen_or_is_said_to_be(rows: int
     assert "Answer discarded: it says nothing of the results. The model answers again." in lines
 
 
+@pytest.mark.usefixtures("harbour")
+def test_a_call_that_nobody_asked_for_and_that_is_not_made_leaves_no_line(open_chat: OpenChat) -> None:
+    replies = (call_text("get_tide", harbour="Hull"), "Hello Mira!")
+    screen = open_chat(f"{HARBOUR} --allow get_tide --set prompt_profile=qwen2.5", *replies)
+    lines = screen.enter("Hi, I'm Mira and I live in Hull.", "◆ Hello Mira!")
+    assert lines[lines.index("> Hi, I'm Mira and I live in Hull.") + 1] == "◆ Hello Mira!"
+
+
 def test_a_result_of_four_lines_is_shown_whole(open_chat: OpenChat, folder: Path) -> None:
     for name in "abcd":
         (folder / "quay" / name).mkdir(parents=True)
