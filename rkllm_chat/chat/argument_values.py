@@ -44,6 +44,7 @@ __all__ = [
     "fill_folder",
     "is_choice_or_default",
     "is_generic",
+    "is_one_of_many",
     "is_placeholder",
     "is_uninformative",
     "list_unsupported",
@@ -65,6 +66,7 @@ _PAST_TIME = re.compile(r"(?:last|past) \w+|(?:\d+|an?|one) [a-z]+ ago", re.IGNO
 """A time relative to now, which version control accepts: "2 weeks ago"."""
 _PATH_NAME = re.compile(r"(?:path|folder|directory|dir|repo|repository)$", re.IGNORECASE)
 """Name of an argument that takes a path."""
+_THIS_FOLDER = (".", "./")
 _MAX_PATH_LENGTH = 400
 """Characters of a path that is looked for."""
 _ONE_OF_MANY = re.compile(
@@ -175,21 +177,32 @@ def drop_made_up_days(tool: Tool, arguments: Mapping[str, Any], evidence: Eviden
 
 
 def fill_folder(
-    tool: Tool, arguments: Mapping[str, Any], question: Source, folders: Sequence[str]
+    tool: Tool, arguments: Mapping[str, Any], question: Source, folders: Sequence[str], working: str
 ) -> Mapping[str, Any]:
     """Return the arguments with the only folder of the tool's server where a required one says nothing of a path.
 
-    "The last commit of this repository": a model writes "/path/to/repo", and the server's entry says which it is.
+    "The last commit of this repository": a model writes "/path/to/repo", or ".", which is the folder that the program
+    works in, and the server's entry says which it is.
     """
     if len(folders) != 1:
         return arguments
     required, files = required_of(tool.schema), list_places(question.original)
+    unsaid = () if Path(working).is_relative_to(folders[0]) else _THIS_FOLDER
     return {
         name: next((file for file in files if str(value).endswith(f"/{file}")), folders[0])
-        if name in required and _PATH_NAME.search(name) and is_placeholder(value)
+        if name in required and _PATH_NAME.search(name) and (is_placeholder(value) or value in unsaid)
         else value
         for name, value in arguments.items()
     }
+
+
+def is_one_of_many(name: str, value: object, question: Source) -> bool:
+    """Return whether an argument is the count of 1 that a question says without a number: "the last commit"."""
+    return _is_count_of_one(name, value) and _ONE_OF_MANY.search(question.text) is not None
+
+
+def _is_count_of_one(name: str, value: object) -> bool:
+    return value == 1 and _COUNT_NAME.search(split_name(name)) is not None
 
 
 def drop_unasked(tool: Tool, arguments: Mapping[str, Any], question: Source) -> Mapping[str, Any]:
@@ -200,15 +213,12 @@ def drop_unasked(tool: Tool, arguments: Mapping[str, Any], question: Source) -> 
     required, declared = required_of(tool.schema), properties_of(tool.schema)
     unasked = list_unsupported_optional(tool, arguments, question)
 
-    asks_for_one = _ONE_OF_MANY.search(question.text) is not None
-
     def is_unasked(name: str, value: object) -> bool:
         if name in required or isinstance(value, bool) or not isinstance(value, int | float | str):
             return False
-        is_count = value == 1 and _COUNT_NAME.search(split_name(name)) is not None
-        if is_count and asks_for_one:
+        if is_one_of_many(name, value, question):
             return False
-        is_one = is_count and "1" not in question.text  # "this one" has the number 1, in words
+        is_one = _is_count_of_one(name, value) and "1" not in question.text  # "this one" has the number 1, in words
         is_vague = is_one or (is_generic(value) and not question.has(value))
         is_made_up = name in unasked and not isinstance(value, str)
         return is_made_up or (is_vague and not is_choice_or_default(value, declared.get(name)))

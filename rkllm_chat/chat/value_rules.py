@@ -55,6 +55,7 @@ from .argument_values import (
     fill_day,
     fill_folder,
     is_generic,
+    is_one_of_many,
     is_placeholder,
     is_uninformative,
     list_unsupported,
@@ -331,8 +332,13 @@ class ValueRules(TurnRules):
         if not self.apply_to(tool):
             return ()
         evidence = self._evidence
-        made_up = list_unsupported(tool, arguments, evidence.known, evidence.question)
-        return tuple(name for name in made_up if not may_be_translation(arguments[name], evidence.question))
+        question = evidence.question
+        made_up = list_unsupported(tool, arguments, evidence.known, question)
+        return tuple(
+            name
+            for name in made_up
+            if not (may_be_translation(arguments[name], question) or is_one_of_many(name, arguments[name], question))
+        )
 
     def list_dispensable(self, tool: Tool, arguments: Mapping[str, Any]) -> tuple[str, ...]:
         """Return the optional arguments from nowhere of a call that only reads; it may run again without them."""
@@ -359,8 +365,9 @@ class ValueRules(TurnRules):
             arguments = drop_made_up_days(tool, arguments, self._evidence)
             arguments = arguments if may_write(tool) else fill_day(tool, arguments, said)
         folders = self._chat.get_folders().get(tool.server, ())
-        arguments = fill_folder(tool, arguments, question, folders)
-        arguments = write_full_paths(arguments, folders, find_working_folder(), question.original)
+        working = find_working_folder()
+        arguments = fill_folder(tool, arguments, question, folders, working)
+        arguments = write_full_paths(arguments, folders, working, question.original)
         return drop_unasked(tool, arguments, question) if self._are_strict and not may_write(tool) else arguments
 
 

@@ -872,12 +872,16 @@ def test_a_part_that_a_call_has_the_numbers_of_is_looked_up_and_so_is_another_wo
     assert read(take_turn(chat, "Please tell me how much RAM is free.")).text == "98.6 MB"
 
 
+@pytest.mark.parametrize(("placeholder", "other"), [("/path/to/folder", ""), (".", ".")])
 @pytest.mark.parametrize(("folders", "path"), [(("/a",), "/a"), (("/a", "/b"), ""), ((), "")])
-def test_a_placeholder_for_a_path_is_the_only_folder_of_the_server(folders: tuple[str, ...], path: str) -> None:
-    replies = [call_text("list_folder", path="/path/to/folder"), "It has a.txt in it.", "-"]
+def test_a_placeholder_for_a_path_is_the_only_folder_of_the_server(
+    folders: tuple[str, ...], path: str, placeholder: str, other: str
+) -> None:
+    replies = [call_text("list_folder", path=placeholder), "It has a.txt in it.", "-"]
     chat, toolbox = open_office(replies, prompt_profile="qwen2.5")
     chat.get_folders = lambda: {"box": folders}
     take_turn(chat, "Show the files of this folder.")
+    path = path or other
     assert toolbox.called == ([("list_folder", {"path": path})] if path else [])
 
 
