@@ -82,7 +82,7 @@ class RequestBackend:
         if isinstance(backend, FirstTokenScorer) and not loses_conversation:
             self.score_first_token = backend.score_first_token
         if isinstance(backend, MessageScorer):
-            self.score_messages = backend.score_messages
+            self.score_messages, self.prepare_scores = backend.score_messages, backend.prepare_scores
         self.usages: list[Usage] = []
         self._backend, self._stop_sequences, self._prefix = backend, tuple(stop_sequences), prefix
         self._grammar, self._answer_grammar = grammar, answer_grammar

@@ -390,6 +390,16 @@ class MessageScorer(Protocol):
         """
         ...
 
+    async def prepare_scores(self, prompts: Sequence[Sequence[Message]]) -> None:
+        """Evaluate the prompts before their last messages, while the engine is idle.
+
+        A stream that starts meanwhile ends it soon, cancellation at once.
+
+        Raises:
+            GenerationError: A prompt is too long, or the engine failed.
+        """
+        ...
+
 
 @runtime_checkable
 class TextTokenizer(Protocol):

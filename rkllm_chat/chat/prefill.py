@@ -24,6 +24,7 @@ from ..core.protocols import Notify
 from ..storage.local_statistics import Measurements
 from .context import add_tool_signatures, build_prompt, compute_prompt_budget, native_tools_of
 from .conversation import Conversation
+from .tool_likelihood import prepare_tools
 
 MAX_SAMPLES = 50
 """Samples of short prefills that are kept, and of long ones."""
@@ -214,6 +215,8 @@ class Prefiller:
                 return
             cached, started_at = chat.backend.count_cached_tokens(prompt) or 0, time.monotonic()
             tokens = await chat.backend.prefill(prompt, native_tools_of(chat))
+            if not self._pauses:
+                await prepare_tools(chat)
         except ChatError as error:
             self._notify(chat.words("chat.prefill_failed", error=error), "warning")
             return

@@ -17,11 +17,13 @@ from ..core.messages import Message, Tool
 from ..prompt.tool_listing import first_line
 from ..prompt.tool_ranking import index_tools, rank_tools
 from ..prompt.untrusted_text import neutralize
+from .call_choice import can_choose
 from .conversation import Conversation
 from .open_requests import OpenRequests
 from .reply_requests import ReplyRequests
+from .tool_traits import list_reading
 
-__all__ = ["LikelyTools"]
+__all__ = ["LikelyTools", "prepare_tools"]
 
 _MAX_TOOLS = 48
 """Of how many tools a message is asked: each costs the tokens of the message."""
@@ -58,7 +60,9 @@ class LikelyTools:
         # in the order of the conversation: what was evaluated of them is kept as it is
         asked = [tool for tool in self._chat.toolbox.tools if tool in words_first]
         scores = self._scores.setdefault(message, {})
-        prompts: dict[str, Sequence[Message]] = {tool.full_name: self._make_prompt(tool, message) for tool in asked}
+        prompts: dict[str, Sequence[Message]] = {
+            tool.full_name: _make_prompt(self._chat, tool, message) for tool in asked
+        }
         prompts[""] = [Message("user", message)]  # of anybody
         new = [name for name in prompts if name not in scores]
         try:
@@ -74,8 +78,21 @@ class LikelyTools:
         ranked = rank_tools(index_tools(tools), message, self._chat.tool_usage.counts)
         return [*ranked, *(tool for tool in tools if tool not in ranked)]
 
-    def _make_prompt(self, tool: Tool, message: str) -> Sequence[Message]:
-        parameters = ", ".join(properties_of(tool.schema))
-        described = f"{tool.server}: {tool.name}({parameters}) - {first_line(tool.description)}"[:_MAX_DESCRIPTION]
-        text = self._chat.prompt_words("prompt.asked_tool", tool=neutralize(described))
-        return [Message("system", text), Message("user", message)]
+
+def _make_prompt(chat: Conversation, tool: Tool, message: str) -> Sequence[Message]:
+    parameters = ", ".join(properties_of(tool.schema))
+    described = f"{tool.server}: {tool.name}({parameters}) - {first_line(tool.description)}"[:_MAX_DESCRIPTION]
+    text = chat.prompt_words("prompt.asked_tool", tool=neutralize(described))
+    return [Message("system", text), Message("user", message)]
+
+
+async def prepare_tools(chat: Conversation) -> None:
+    """Evaluate what is said of each tool that reads, while the engine is idle, if messages may be compared with them.
+
+    Raises:
+        ChatError: The engine failed.
+    """
+    tools = list_reading(chat.toolbox.tools)[:_MAX_TOOLS]
+    if tools and can_choose(chat, "") and isinstance(chat.backend, MessageScorer):
+        prompts = [_make_prompt(chat, tool, "") for tool in tools]
+        await chat.backend.prepare_scores([*prompts, [Message("user", "")]])

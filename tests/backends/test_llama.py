@@ -24,6 +24,7 @@ from rkllm_chat.config.settings import Generation, Settings
 from rkllm_chat.core.errors import GenerationError, ModelError, UsageError
 from rkllm_chat.core.events import Reading, TurnEnded, Usage
 from rkllm_chat.core.messages import Message
+from shell import wait_until
 from stage import Run, end_after
 
 pytestmark = pytest.mark.model
@@ -114,13 +115,34 @@ def test_what_was_evaluated_of_scored_prompts_is_kept_for_the_next_start(open_ll
         return asyncio.run(read(states))
 
     alone = score(None)
-    assert score(tmp_path) == pytest.approx(alone, abs=0.01)
+    asyncio.run(open_llama(states=tmp_path).prepare_scores(prompts))
     [path] = tmp_path.rglob("*.bin")
     written = path.stat().st_ino
     assert score(tmp_path) == pytest.approx(alone, abs=0.01)
     assert path.stat().st_ino == written  # it was loaded: what is evaluated again is written again
     path.write_bytes(path.read_bytes()[:-100])  # cut off: it is not read
     assert score(tmp_path) == pytest.approx(alone, abs=0.01)
+
+
+def test_a_message_ends_the_preparation_of_scores(llama: LlamaBackend) -> None:
+    prompts = [[Message("system", f"Say {number}. " * 200), Message("user", "A red cup.")] for number in range(60)]
+
+    async def ask() -> tuple[str, bool, int]:
+        preparing = asyncio.ensure_future(llama.prepare_scores(prompts))
+        await asyncio.to_thread(wait_until, lambda: llama.is_running)
+        text, _ = await reply_of(llama, HELLO, GREEDY)
+        was_ended = preparing.done()
+        await preparing
+        # cancelled inside a prompt, it leaves none of it behind
+        preparing = asyncio.ensure_future(llama.prepare_scores(prompts))
+        await asyncio.to_thread(wait_until, lambda: llama.is_running)
+        preparing.cancel()
+        await asyncio.wait([preparing])
+        async with aclosing(llama.score_messages([prompts[0], prompts[0]])) as items:
+            first, second = [item.logprob async for item in items]
+        return text, was_ended, round(first - second, 2)
+
+    assert asyncio.run(ask()) == (write(llama, HELLO)[0], True, 0.0)
 
 
 @pytest.mark.parametrize("limit_bytes", [1 << 28, 1 << 18, 0])

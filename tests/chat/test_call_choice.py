@@ -88,6 +88,9 @@ class ChoosingBackend(ScriptedBackend):
         """Score a message behind each of some tools."""
         return StoppableStream(self._score_messages(prompts), lambda: None)
 
+    async def prepare_scores(self, prompts: Sequence[Sequence[Message]]) -> None:
+        """Evaluate nothing."""
+
     async def _score_messages(self, prompts: Sequence[Sequence[Message]]) -> AsyncGenerator[MessageScore, None]:
         message, names = prompts[-1][-1].text, []
         for prompt in prompts:
@@ -156,6 +159,15 @@ def test_the_tool_that_the_model_finds_far_likelier_is_called(is_written: bool) 
     assert {"get_bill", "list_events", "fetch"} <= {*backend.compared[0]} and not {*Town.WRITING} & {
         *backend.compared[0]
     }
+
+
+def test_of_a_request_for_a_change_the_tools_that_change_something_are_compared_too() -> None:
+    order, write = "Įrašyk: please write thanks to thanks.txt.", {"path": "thanks.txt", "content": "thanks"}
+    replies = [call_text("list_folder", path="thanks.txt"), call_text("write_file", **write), "Written.", "-"]
+    chat, toolbox, backend = open_choosing_town(replies, {order: "list_folder"}, TALKED)
+    backend.likeliest = {order: "write_file"}
+    take_turn(chat, order)
+    assert toolbox.called == [("write_file", write)]
 
 
 def test_a_tool_that_the_words_mean_is_compared_with_no_other() -> None:

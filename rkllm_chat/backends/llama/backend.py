@@ -300,11 +300,36 @@ class LlamaBackend:
         """
 
         def compute(emit: Emit[MessageScore]) -> None:
-            self._report_progress = lambda: None
-            self._scorer = self._scorer or LlamaMessageScorer(self._engine, self._abort, *self._scored_files)
-            self._scorer.score([self._split(prompt) for prompt in prompts], emit, self._is_stopped)
+            self._score(prompts, emit, self._is_stopped)
 
         return self._run(compute, PrefillRequest(()))
+
+    async def prepare_scores(self, prompts: Sequence[Sequence[Message]]) -> None:
+        """Evaluate the prompts before their last messages, of which some will be scored.
+
+        A stream that starts meanwhile ends it after the current prompt, cancellation at once.
+
+        Raises:
+            GenerationError: A prompt is too long, or the engine failed.
+        """
+        request = self._prefill = PrefillRequest(())
+
+        def compute(_emit: Emit[MessageScore]) -> None:
+            self._stop = request.stop_now
+            empty = [[*prompt[:-1], replace(prompt[-1], text="")] for prompt in prompts]
+            self._score(empty, lambda _: None, lambda: request.is_stopped)
+
+        async with aclosing(self._run(compute, request)) as items:
+            async for _ in items:
+                pass
+
+    def _score(
+        self, prompts: Sequence[Sequence[Message]], emit: Emit[MessageScore], is_stopped: Callable[[], bool]
+    ) -> None:
+        """Score messages, on the engine's thread."""
+        self._report_progress = lambda: None
+        self._scorer = self._scorer or LlamaMessageScorer(self._engine, self._abort, *self._scored_files)
+        self._scorer.score([self._split(prompt) for prompt in prompts], emit, is_stopped)
 
     def _split(self, prompt: Sequence[Message]) -> ScoredPrompt:
         """Return the tokens of a prompt before its last message, and of that."""

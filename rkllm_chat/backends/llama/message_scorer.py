@@ -99,7 +99,7 @@ class LlamaMessageScorer:
             try:
                 emit(MessageScore(self._score(prompt)))
             except RuntimeError:
-                self._forget()  # part of a batch may have been evaluated
+                self._cut_off(prompt.beginning)  # part of a batch may have been evaluated
                 raise
         self._save(beginnings)
 
@@ -111,14 +111,22 @@ class LlamaMessageScorer:
         llama_cpp.llama_free(self._context)
 
     def _score(self, prompt: ScoredPrompt) -> float:
-        import llama_cpp
-
         sequence = self._keep_beginning(prompt)
         # the last token of the beginning again: its logits are those of the first one of the message
         start = len(prompt.beginning) - 1
-        score = self._evaluate((*prompt.beginning[start:], *prompt.message), sequence, start, is_scored=True)
-        llama_cpp.llama_memory_seq_rm(llama_cpp.llama_get_memory(self._context), sequence, start, -1)
+        score = 0.0
+        if prompt.message:
+            score = self._evaluate((*prompt.beginning[start:], *prompt.message), sequence, start, is_scored=True)
+        self._cut_off(prompt.beginning)
         return score
+
+    def _cut_off(self, beginning: tuple[int, ...]) -> None:
+        """Remove what is evaluated behind a beginning, or of one that is not kept."""
+        import llama_cpp
+
+        sequence, length = self._kept.get(beginning, len(self._kept)), len(beginning) - 1
+        kept = length if beginning in self._kept else 0
+        llama_cpp.llama_memory_seq_rm(llama_cpp.llama_get_memory(self._context), sequence, kept, -1)
 
     def _keep_beginning(self, prompt: ScoredPrompt) -> int:
         """Return the sequence that holds the beginning of a prompt, up to its last token."""
