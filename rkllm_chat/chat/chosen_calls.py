@@ -91,7 +91,7 @@ class ChosenCalls:
         for tool in tools:
             # each part of a question may be for another tool
             parts = OpenRequests(self._chat).list_parts() or [question]
-            found = [await self._list_far_likelier(tool, part) for part in parts]
+            found = [await self._list_far_likelier(tool, part, emit) for part in parts]
             likelier = found[0] if all(found) else []
             if not likelier or (likelier[0].server, likelier[0].name) in called:
                 continue
@@ -106,7 +106,7 @@ class ChosenCalls:
         likelier, self._likelier = self._likelier, []
         return likelier
 
-    async def _list_far_likelier(self, tool: Tool, message: str) -> list[Tool]:
+    async def _list_far_likelier(self, tool: Tool, message: str, emit: Emit) -> list[Tool]:
         """Return the tools that the model finds far likelier for a message than one that it calls.
 
         Where the words of the message mean the tool sooner than any other, it is not asked: so it was for 41 of 80
@@ -119,7 +119,7 @@ class ChosenCalls:
         others = [
             other for other in list_choosable_tools(self._chat, message) if (other.server, other.name) not in made
         ]
-        likely = await self._likely_tools.rank(drop_told(message), [tool, *others])
+        likely = await self._likely_tools.rank(drop_told(message), [tool, *others], emit)
         mine = next((score for other, score in likely if other is tool), 0.0)
         return [other for other, score in likely if score - mine > _FAR_LIKELIER]
 
@@ -164,7 +164,7 @@ class ChosenCalls:
         """Return what a model is asked for, of the tool that it prefers or finds likelier where that is to be found."""
         if not asked.is_likely:
             return asked
-        ranked = await self._likely_tools.rank(drop_told(message), asked.tools)
+        ranked = await self._likely_tools.rank(drop_told(message), asked.tools, emit)
         if not (ranked or asked.is_meant):
             return asked
         tools = [tool for tool, score in ranked if score > 0][:_MAX_TRIED]
@@ -177,7 +177,7 @@ class ChosenCalls:
         called = find_tools(call.name, asked.tools) if asked.is_chosen and not (asked.is_meant or asked.names) else []
         if not called or (has_called(self._chat) and not asked.request):
             return None
-        likelier = await self._list_far_likelier(called[0], message)
+        likelier = await self._list_far_likelier(called[0], message, emit)
         return await self._requests.ask_for_call(AskedCall(likelier[:1], asked.request), emit) if likelier else None
 
     def _names_another(self, call: ToolCall) -> bool:

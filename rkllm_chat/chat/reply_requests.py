@@ -111,14 +111,18 @@ class ReplyRequests:
                     self._record_usage(replace(item, hit_limit=False))  # one token is all of it
         return score
 
-    async def score_messages(self, prompts: Sequence[Sequence[Message]]) -> list[float]:
+    async def score_messages(self, prompts: Sequence[Sequence[Message]], emit: Emit) -> list[float]:
         """Return how probable the last message of each prompt is. The engine is a MessageScorer."""
-        backend = self._chat.backend
+        backend, scores = self._chat.backend, list[float]()
         assert isinstance(backend, MessageScorer)
         if not prompts:
             return []
+        tokens = max(1, self._chat.count_text(prompts[-1][-1].text))  # of the same message each
         async with aclosing(backend.score_messages(prompts)) as items:
-            return [item.logprob async for item in items]
+            async for item in items:
+                scores.append(item.logprob)
+                await emit(Reading(tokens * len(scores), tokens * len(prompts)))
+        return scores
 
     async def _read(
         self, reply: ReplyStream, kind: PromptKind, emit: Emit, forced_tools: Sequence[Tool], request: str

@@ -19,6 +19,7 @@ from ..prompt.tool_ranking import index_tools, rank_tools
 from ..prompt.untrusted_text import neutralize
 from .call_choice import can_choose
 from .conversation import Conversation
+from .event_stream import Emit
 from .open_requests import OpenRequests
 from .reply_requests import ReplyRequests
 from .tool_traits import list_reading
@@ -42,12 +43,13 @@ class LikelyTools:
         self._chat, self._requests = chat, requests
         self._scores: dict[str, dict[str, float]] = {}  # by message and full name of the tool
 
-    async def rank(self, message: str, tools: Sequence[Tool]) -> list[tuple[Tool, float]]:
+    async def rank(self, message: str, tools: Sequence[Tool], emit: Emit) -> list[tuple[Tool, float]]:
         """Return tools with how much likelier a message is for who asks for one than for anybody, the likeliest first.
 
         Args:
             message: The message, or a part of it.
             tools: Some tools of the conversation.
+            emit: Emits events.
 
         Returns:
             The tools, and the natural logarithm of the ratio; none where the engine does not tell, for a long message,
@@ -66,7 +68,7 @@ class LikelyTools:
         prompts[""] = [Message("user", message)]  # of anybody
         new = [name for name in prompts if name not in scores]
         try:
-            found = await self._requests.score_messages([prompts[name] for name in new])
+            found = await self._requests.score_messages([prompts[name] for name in new], emit)
         except GenerationError as error:  # a lack of memory for it must not cost the answer
             _log.warning("Tools could not be compared: %s", error)
             return []

@@ -119,7 +119,8 @@ def test_what_was_evaluated_of_scored_prompts_is_kept_for_the_next_start(open_ll
     [path] = tmp_path.rglob("*.bin")
     written = path.stat().st_ino
     assert score(tmp_path) == pytest.approx(alone, abs=0.01)
-    assert path.stat().st_ino == written  # it was loaded: what is evaluated again is written again
+    # it was loaded: what is evaluated again is written again
+    assert path.stat().st_ino == written and [*tmp_path.rglob("*.bin")] == [path]
     path.write_bytes(path.read_bytes()[:-100])  # cut off: it is not read
     assert score(tmp_path) == pytest.approx(alone, abs=0.01)
 

@@ -329,14 +329,16 @@ class LlamaBackend:
         """Score messages, on the engine's thread."""
         self._report_progress = lambda: None
         self._scorer = self._scorer or LlamaMessageScorer(self._engine, self._abort, *self._scored_files)
+        self._scorer.use_threads(count_free_threads(self.decode_threads))
         self._scorer.score([self._split(prompt) for prompt in prompts], emit, is_stopped)
 
     def _split(self, prompt: Sequence[Message]) -> ScoredPrompt:
         """Return the tokens of a prompt before its last message, and of that."""
         tokens = self._tokenize(self._template(prompt), is_new=True)
-        empty = self._tokenize(self._template([*prompt[:-1], replace(prompt[-1], text="")]), is_new=True)
-        start = len(common_prefix(tokens, empty))
-        end = len(common_prefix(tokens[::-1], empty[::-1]))
+        with_other = [*prompt[:-1], replace(prompt[-1], text="" if prompt[-1].text else "a")]
+        other = self._tokenize(self._template(with_other), is_new=True)
+        start = len(common_prefix(tokens, other))
+        end = len(common_prefix(tokens[::-1], other[::-1]))
         return ScoredPrompt(tuple(tokens[:start]), tuple(tokens[start : max(start, len(tokens) - end)]))
 
     def _run(self, compute: Callable[[Emit[Item]], None], request: PrefillRequest) -> StoppableStream[Item]:

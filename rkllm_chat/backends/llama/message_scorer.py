@@ -75,6 +75,12 @@ class LlamaMessageScorer:
         self._files = PromptCacheFiles(folder, model, shape) if folder else None
         llama_cpp.llama_set_abort_callback(self._context, abort_callback, None)
 
+    def use_threads(self, number: int) -> None:
+        """Evaluate with so many threads from now on."""
+        import llama_cpp
+
+        llama_cpp.llama_set_n_threads(self._context, number, number)
+
     def score(self, prompts: Sequence[ScoredPrompt], emit: Emit[MessageScore], is_stopped: Callable[[], bool]) -> None:
         """Emit a score of the message of each prompt.
 
