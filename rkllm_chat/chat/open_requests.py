@@ -8,6 +8,7 @@ from typing import Any
 
 from ..calls.described_calls import asks, asks_for_change, list_follow_ups, list_places
 from ..calls.schema.resolve import properties_of, required_of
+from ..calls.time_zones import is_time_zone
 from ..core.messages import Tool
 from ..prompt.tool_ranking import (
     CJK_RUN,
@@ -73,13 +74,20 @@ class OpenRequests(TurnRules):
     def list_unsettled(self) -> list[str]:
         """Return the names and files of a question in no call and no result; a word in katakana was translated.
 
-        None of them where something was changed: its calls say it in words of their own.
+        None of them where something was changed: its calls say it in words of their own. A time zone that is called
+        after another city, `Europe/Lisbon`, may be that of Porto.
         """
         evidence = self._evidence
         if self._has_changed(evidence):
             return []
         left_over = [name for name in self.find_left_over() if not evidence.count_failed(name)]
-        return [name for name in left_over if not name[0].isdigit() and not CJK_RUN.fullmatch(name)]
+        named = (item for result in evidence.results for item in result.arguments.items() if is_time_zone(*item))
+        has_other = any(not evidence.question.has_part(str(zone).replace("_", " ")) for _, zone in named)
+        return [
+            name
+            for name in left_over
+            if not (name[0].isdigit() or CJK_RUN.fullmatch(name) or (has_other and name.isalpha()))
+        ]
 
     def find_open_request(self) -> str:
         """Return what of the question is open, where a tool may read it; "" for nothing.

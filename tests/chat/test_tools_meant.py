@@ -875,6 +875,20 @@ def test_a_sum_in_latex_is_worked_out_by_the_tool() -> None:
         assert toolbox.called == [("calculate", sum_up)]
 
 
+@pytest.mark.parametrize("is_named", [False, True])
+def test_a_time_zone_called_after_another_city_is_that_of_the_one_named(is_named: bool) -> None:
+    class Clocks(Town):
+        TOOLS: Mapping[str, tuple[str, str, str]] = {"get_clock": ("clock", "timezone", "Tell the time")}
+
+    question = f"What time is it in Porto{' and in Lisbon' if is_named else ''}?"
+    replies = [call_text("get_clock", timezone="Europe/Lisbon"), "It is 18:20.", *["It is 18:20."] * 9]
+    toolbox = Clocks({})
+    chat = make_chat(replies, toolbox, policy=Policy(allow=("*",)), prompt_profile="qwen2.5")
+    told = "[No tool was called for Porto: the answer is not based on a look-up of that.]"
+    assert (told in read(take_turn(chat, question))) is is_named
+    assert toolbox.called[0] == ("get_clock", {"timezone": "Europe/Lisbon"})
+
+
 def test_a_city_is_written_as_its_time_zone() -> None:
     class Zones(Town):
         TOOLS: Mapping[str, tuple[str, str, str]] = {"get_time": ("clock", "timezone", "Tell the time")}
