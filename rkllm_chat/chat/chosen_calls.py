@@ -34,6 +34,10 @@ five of eight that were not asked for -0.39 and less (Qwen2.5-Coder-1.5B)."""
 _VERY_CLEAR_PREFERENCE = 0.75
 """The same, of a call whose tool the question has a word of."""
 
+_SURE = 0.6
+"""Logits by which a model prefers a call from which on its tool is compared with no other: so it was for 36 of 68 right
+first calls, and for none of 14 of another tool (Qwen2.5-Coder-1.5B)."""
+
 _FAR_LIKELIER = 4.0
 """Logits by which another tool must be likelier than the one that a model calls."""
 _MAX_TRIED = 2
@@ -81,8 +85,10 @@ class ChosenCalls:
             name = shown_name(run.tool, self._chat.toolbox.tools)
             # "Who's on call this Sunday?" speaks of `vet_on_call`
             clear = _VERY_CLEAR_PREFERENCE if shares_term(run.tool.name, Source(question)) else _CLEAR_PREFERENCE
-            if await self._measure_preference(describe_call(name, run.call.arguments), question, emit) > -clear:
-                return await self._find_misplaced([run.tool for run in prepared], question, emit)
+            preference = await self._measure_preference(describe_call(name, run.call.arguments), question, emit)
+            if preference > -clear:
+                tools = [run.tool for run in prepared]
+                return None if preference > _SURE else await self._find_misplaced(tools, question, emit)
         return ReplyDiscarded(reason="unspoken", values=prepared[0].tool.name)
 
     async def _find_misplaced(self, tools: Sequence[Tool], question: str, emit: Emit) -> ReplyDiscarded | None:
@@ -176,6 +182,8 @@ class ChosenCalls:
         """Return a call of the tool that the model finds far likelier than the one that it was made to call, if any."""
         called = find_tools(call.name, asked.tools) if asked.is_chosen and not (asked.is_meant or asked.names) else []
         if not called or (has_called(self._chat) and not asked.request):
+            return None
+        if self._preferences.get((describe_call(call.name, call.arguments), message), 0.0) > _SURE:
             return None
         likelier = await self._list_far_likelier(called[0], message, emit)
         return await self._requests.ask_for_call(AskedCall(likelier[:1], asked.request), emit) if likelier else None

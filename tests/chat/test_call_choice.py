@@ -153,7 +153,7 @@ def test_the_tool_that_the_model_finds_far_likelier_is_called(is_written: bool) 
     bill = call_text("get_bill", number="monday")
     replies = [*([] if is_written else ["Well."]), bill, call_text(events[0], **events[1]), "Dentist, 15:30.", "-"]
     chat, toolbox, backend = open_choosing_town(replies, {question: "get_bill"}, TALKED)
-    backend.likeliest = {question: "list_events"}
+    backend.likeliest, backend.doubtful = {question: "list_events"}, {question}
     assert "Dentist" in read(take_turn(chat, question)) and toolbox.called == [events]
     # with tools of all servers, and none that may change something
     assert {"get_bill", "list_events", "fetch"} <= {*backend.compared[0]} and not {*Town.WRITING} & {
@@ -170,10 +170,12 @@ def test_of_a_request_for_a_change_the_tools_that_change_something_are_compared_
     assert toolbox.called == [("write_file", write)]
 
 
-def test_a_tool_that_the_words_mean_is_compared_with_no_other() -> None:
-    question, events = "Show the events of the day 2026-12-10.", ("list_events", {"date": "2026-12-10"})
+@pytest.mark.parametrize("question", ["Show the events of the day 2026-12-10.", "Kas bus 2026-12-10?"])
+def test_a_tool_that_the_words_mean_or_the_model_clearly_prefers_is_compared_with_no_other(question: str) -> None:
+    events = ("list_events", {"date": "2026-12-10"})
     replies = [call_text(events[0], **events[1]), "Dentist, 15:30.", *["-"] * 3]
     chat, toolbox, backend = open_choosing_town(replies, {question: "list_events"}, TALKED)
+    backend.doubtful = {question} if "events" in question else set()
     take_turn(chat, question)
     assert toolbox.called == [events] and backend.compared == []
 
@@ -183,7 +185,7 @@ def test_a_call_is_made_where_a_likelier_tool_has_no_value_of_the_question() -> 
     written, invented = call_text(events[0], **events[1]), call_text("get_bill", number="4711")
     replies = [written, invented, "Dentist, 15:30.", "-"]
     chat, toolbox, backend = open_choosing_town(replies, {question: "list_events"}, TALKED)
-    backend.likeliest = {question: "get_bill"}
+    backend.likeliest, backend.doubtful = {question: "get_bill"}, {question}
     turn = take_turn(chat, question)
     assert "Dentist" in read(turn) and toolbox.called == [events] and list_reasons(turn) == []
 
