@@ -76,6 +76,19 @@ def test_a_memory_is_kept_in_a_folder_of_its_own_and_an_earlier_one_is_copied(st
     assert Path(path).read_text(encoding="utf-8").startswith("Husum")
 
 
+def test_a_memory_that_is_named_in_the_home_folder_is_kept_there(stage: Stage) -> None:
+    program = stage.project / "node_modules/mcp-server-memory/dist/index.py"
+    program.parent.mkdir(parents=True)
+    shutil.copy(PROBE, program)
+    path, other = stage.home / "memory.jsonl", stage.home / "other.jsonl"
+    stage.add(args=[str(program)], env={"MEMORY_FILE_PATH": "~/memory.jsonl"})
+    written = stage.try_out(["write", str(path)], ["write", str(other)])
+    assert written[0].startswith("ok") and path.stat().st_size > 0 and not other.exists()
+    path.write_text("kept", encoding="utf-8")
+    stage.try_out(["write", str(other)])
+    assert path.read_text(encoding="utf-8") == "kept"
+
+
 def test_a_link_beside_the_program_is_no_earlier_memory(stage: Stage) -> None:
     program = stage.project / "node_modules/mcp-server-memory/dist/index.py"
     program.parent.mkdir(parents=True)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 
-from ...core.file_writes import replace_file
+from ...core.file_writes import create_file, replace_file
 from ...core.private_files import make_folder
 
 _MAX_BYTES = 64 << 20
@@ -26,6 +27,13 @@ def create_kept_files(files: Mapping[str, Sequence[str]]) -> None:
             continue
         if data := next(filter(None, map(_read_regular, sources)), b""):
             replace_file(path, data)
+
+
+def create_new_files(paths: Iterable[str]) -> None:
+    """Create empty files that are named and do not exist. Raises OSError."""
+    for path in paths:
+        with suppress(FileExistsError):  # another server is started at the same time
+            create_file(path, b"")
 
 
 def _read_regular(path: str) -> bytes:

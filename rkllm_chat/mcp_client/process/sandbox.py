@@ -163,6 +163,9 @@ def wrap_in_sandbox(server: ServerConfig, start: StartPlan, roots: Iterable[str]
         paths.reads.add(find_source_folder())
     if known:
         _grant_needs(server, start, known, paths)
+        if server.write is None:
+            start.new_files = _list_new_files(server, known, folder, home)
+            paths.writes.update(start.new_files)
     # a folder that has become a link is not followed: a server may have put it there
     paths.writes.update(path for path in allowed.write if os.path.exists(path) and os.path.realpath(path) == path)
     sandbox.has_network = allowed.network or _needs_network(server, known, paths)
@@ -198,6 +201,16 @@ def _grant_needs(server: ServerConfig, start: StartPlan, known: KnownServer, pat
     if server.write is None and not paths.runner:  # a runner's cache can be written
         paths.writes.update(_keep_files(server, start, known))
         _hide_programs(start, known)
+
+
+def _list_new_files(server: ServerConfig, known: KnownServer, folder: str, home: str) -> list[str]:
+    """Return the files of a known server that its entry names in the home folder and that do not exist yet.
+
+    The home folder is not opened: what the server wrote there would be lost, and it would not know.
+    """
+    named = (server.env[name] for name in known.variables if name in server.env)
+    paths = [os.path.normpath(os.path.join(folder, os.path.expanduser(value))) for value in named]
+    return [path for path in paths if os.path.dirname(path) == home and not os.path.lexists(path)]
 
 
 def _needs_network(server: ServerConfig, known: KnownServer | None, paths: SandboxPaths) -> bool:

@@ -143,6 +143,7 @@ class StartPlan:
         system_calls: The filter of system calls that bubblewrap installs; empty for none.
         missing: Paths to create first, as mount points of the sandbox.
         kept_files: Files of the server in a folder to create first -> files of which the first that exists is copied.
+        new_files: Empty files to create first.
     """
 
     def __init__(self, command: list[str], folder: str | None, environment: dict[str, str]) -> None:
@@ -154,6 +155,7 @@ class StartPlan:
         self.system_calls = b""
         self.missing: list[str] = []
         self.kept_files: dict[str, list[str]] = {}
+        self.new_files: list[str] = []
 
     @property
     def is_sandboxed(self) -> bool:
@@ -176,6 +178,10 @@ class StartPlan:
             from .kept_files import create_kept_files
 
             create_kept_files(self.kept_files)
+        if self.new_files:
+            from .kept_files import create_new_files
+
+            create_new_files(self.new_files)
         with opened_filter(self.system_calls) as (options, files):
             yield [*self.wrapper, *options, *self.command], files
 
