@@ -77,7 +77,7 @@ _CHANGE_REQUEST = re.compile(
     rf"{_BEFORE_REQUEST}(?:add(?!\s*\d)|append|book|cancel|change|copy|correct|create"
     r"|delete|edit|enter|fix|insert|make|mark|move|note|order|put|record|register|remember|remind|remove|rename|save"
     r"|schedule|send|set|store|update|write)\b"
-    rf"|(?:{_CJK_CHANGES})(?!了|し(?:まし)?た|され|[がはの])|(?:書い|書き込ん|作っ|消し|送っ|変え|覚え|入れ|足し)て(?!あ|い[るま])|记住|记下|写到|写进|加到|放[到进]"
+    rf"|(?:{_CJK_CHANGES})(?!了|し(?:まし)?た|され|[がはの])|(?:(?:書い|作っ|消し|送っ|変え|覚え|入れ|足し|加え)て|書き込んで)(?!あ|い[るま])|记住|记下|写到|写进|加到|放[到进]"
     r"|设(?:一?[个下]|好)|提醒我",
     re.IGNORECASE,
 )

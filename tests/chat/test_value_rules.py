@@ -639,6 +639,7 @@ WRITE = call_text("write_file", path="ren.txt", content="Call Ren")
         ('Save "Call Ren" in the file ren.txt.', "I have saved the text in the file ren.txt."),
         ('Please write "Call Ren" to ren.txt.', 'The text "Call Ren" has been successfully written to `ren.txt`.'),
         ('"Call Ren"をren.txtに保存してください。', "ren.txtに「Call Ren」を保存しました。"),
+        ('いいえ、ren.txtに"Call Ren"を書き込んでください。', "ren.txtに「Call Ren」を追加しました。"),
         ('把"Call Ren"保存到ren.txt。', "已将“Call Ren”保存到ren.txt。"),
         ("给我设个提醒，ren.txt里写Call Ren", "好的，我已经将提醒设置好了。"),
     ],
