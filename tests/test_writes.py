@@ -91,7 +91,7 @@ PLACES = {
     "cli/model_download: _open_locked": (DATA, "open"),
     "cli/model_download: _open_unlinked": (DATA, "os.open"),
     "mcp_client/process/sandbox_paths: SandboxPaths._add_cache": (DATA, "makedirs"),
-    "backends/llama/state_cache: _write_state": (STATE, "open"),  # of PromptCacheFiles, as what llama.cpp writes
+    "backends/llama/state_cache: mark_complete": (STATE, "open"),  # of PromptCacheFiles, as what llama.cpp writes
     "backends/llama/trial_load: _write_record": (STATE, "make_folder replace_file unlink"),
     "backends/rkllm/worker_client: WorkerClient.__init__": (STATE, "open open_private"),
     "backends/rkllm/worker_client: _open_log": (STATE, "make_folder replace"),
@@ -109,6 +109,7 @@ PLACES = {
     "mcp_client/auth/credentials: CredentialFile._open_lock": (STATE, "os.open"),
     "mcp_client/direct/known_versions: note_stateless": (STATE, "make_folder replace_file"),
     "mcp_client/process/kept_files: create_kept_files": (STATE, "make_folder replace_file"),
+    "mcp_client/process/kept_files: create_new_files": (DATA, "create_file"),  # a link there counts as existing
     "mcp_client/process/sandbox: _cache_probe": (STATE, "make_folder replace_file"),
     "mcp_client/transports/server_log: _create_file": (STATE, "make_folder os.open unlink"),
     "mcp_servers/claude/__init__: _make_empty_folder": (STATE, "make_folder rmtree"),

@@ -163,7 +163,7 @@ def wrap_in_sandbox(server: ServerConfig, start: StartPlan, roots: Iterable[str]
         paths.reads.add(find_source_folder())
     if known:
         _grant_needs(server, start, known, paths)
-        if server.write is None:
+        if server.write is None and not is_project(server):
             start.new_files = _list_new_files(server, known, folder, home)
             paths.writes.update(start.new_files)
     # a folder that has become a link is not followed: a server may have put it there
@@ -206,7 +206,8 @@ def _grant_needs(server: ServerConfig, start: StartPlan, known: KnownServer, pat
 def _list_new_files(server: ServerConfig, known: KnownServer, folder: str, home: str) -> list[str]:
     """Return the files of a known server that its entry names in the home folder and that do not exist yet.
 
-    The home folder is not opened: what the server wrote there would be lost, and it would not know.
+    The home folder is not opened: what the server wrote there would be lost, and it would not know. Not of an entry in
+    the current folder, which could name what a shell runs at its start.
     """
     named = (server.env[name] for name in known.variables if name in server.env)
     paths = [os.path.normpath(os.path.join(folder, os.path.expanduser(value))) for value in named]
