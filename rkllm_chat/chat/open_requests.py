@@ -68,6 +68,7 @@ class OpenRequests(TurnRules):
             name
             for name in evidence.left_over
             if not (name.isalpha() and not about.isdisjoint(extract_terms(name)))
+            and not re.search(rf"\d ?{re.escape(name)}\b", evidence.question.original)  # the unit in "85 EUR"
             and not (KATAKANA.fullmatch(name) and any(sounds_like(name, value) for value in used))
         ]
 

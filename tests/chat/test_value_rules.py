@@ -909,6 +909,8 @@ def test_a_half_that_could_not_be_looked_up_is_said_to_be_none() -> None:
     chat, _ = open_office([NOTE, "It has 98.6.", NOTE, "It has 98.6 in it."])
     text = read(take_turn(chat, "Read the note wifi and write it into first.txt.")).text
     assert text == "It has 98.6.\n\n[Nothing was changed: the model called no tool that does it.]"
+    chat, _ = open_office([NOTE, "It has 98.6."] + ["It has 98.6."] * 3)
+    assert read(take_turn(chat, "Read the note wifi: are there 85 EUR in it?")).text == "It has 98.6."
     nowhere = call_text("find_contact", name="nowhere")
     for answer, told in (("It has 98.6, and he is ill.", True), ("It has 98.6; there is no such person.", False)):
         chat, _ = open_office([NOTE, nowhere, nowhere, nowhere, answer])
