@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import re
 import subprocess
 import sys
@@ -117,10 +118,16 @@ def test_what_was_evaluated_of_scored_prompts_is_kept_for_the_next_start(open_ll
     alone = score(None)
     asyncio.run(open_llama(states=tmp_path).prepare_scores(prompts))
     [path] = tmp_path.rglob("*.bin")
-    written = path.stat().st_ino
-    assert score(tmp_path) == pytest.approx(alone, abs=0.01)
-    # it was loaded: what is evaluated again is written again
-    assert path.stat().st_ino == written and [*tmp_path.rglob("*.bin")] == [path]
+    with path.open("rb") as file:  # what is evaluated again is written again, as another file
+        written = os.fstat(file.fileno()).st_ino
+        assert score(tmp_path) == pytest.approx(alone, abs=0.01)
+        assert path.stat().st_ino == written and [*tmp_path.rglob("*.bin")] == [path]
+    # a message is scored behind a third one, too, of which there is no file yet
+    prompts += [[Message("system", f"Say: {'pen ' * 200}"), Message("user", "A red cup.")]]
+    more = score(tmp_path)
+    assert more[:2] == pytest.approx(alone, abs=0.01) and len([*tmp_path.rglob("*.bin")]) == 2
+    assert score(tmp_path) == pytest.approx(more, abs=0.01) == score(None)
+    del prompts[2]
     path.write_bytes(path.read_bytes()[:-100])  # cut off: it is not read
     assert score(tmp_path) == pytest.approx(alone, abs=0.01)
 

@@ -7,7 +7,6 @@ the first messages are written into a file, for the next start of the program.
 from __future__ import annotations
 
 import ctypes
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +16,7 @@ from ...core.errors import GenerationError
 from ..base import MessageScore
 from ..shared.prompt_cache_files import MIN_TOKENS, PromptCacheFiles
 from ..shared.thread_stream import Emit
-from .state_cache import describe_engine, is_complete, mark_complete
+from .state_cache import describe_engine, mark_complete, read_complete
 
 _CONTEXT_TOKENS = 4096
 """Tokens that are kept at once, of all prompts together: 115 MB with Qwen2.5 1.5B."""
@@ -95,19 +94,13 @@ class LlamaMessageScorer:
         """
         beginnings = [*dict.fromkeys(prompt.beginning for prompt in prompts)]
         self._load(beginnings)
-        for prompt in prompts:
-            needed = len(prompt.beginning) + len(prompt.message)
-            if needed > _CONTEXT_TOKENS:
-                message = f"A tool and the message are {needed} tokens long, the context holds {_CONTEXT_TOKENS}."
-                raise GenerationError(message, needed=needed, available=_CONTEXT_TOKENS)
-            if is_stopped():
-                return
-            try:
+        try:
+            for prompt in prompts:
+                if is_stopped():
+                    return
                 emit(MessageScore(self._score(prompt)))
-            except RuntimeError:
-                self._cut_off(prompt.beginning)  # part of a batch may have been evaluated
-                raise
-        self._save(beginnings)
+        finally:  # what a limit of time has left over need not be evaluated again by the next start
+            self._save(beginnings)
 
     def close(self) -> None:
         """Free the context."""
@@ -117,14 +110,18 @@ class LlamaMessageScorer:
         llama_cpp.llama_free(self._context)
 
     def _score(self, prompt: ScoredPrompt) -> float:
-        sequence = self._keep_beginning(prompt)
-        # the last token of the beginning again: its logits are those of the first one of the message
-        start = len(prompt.beginning) - 1
-        score = 0.0
-        if prompt.message:
-            score = self._evaluate((*prompt.beginning[start:], *prompt.message), sequence, start, is_scored=True)
-        self._cut_off(prompt.beginning)
-        return score
+        needed = len(prompt.beginning) + len(prompt.message)
+        if needed > _CONTEXT_TOKENS:
+            message = f"A tool and the message are {needed} tokens long, the context holds {_CONTEXT_TOKENS}."
+            raise GenerationError(message, needed=needed, available=_CONTEXT_TOKENS)
+        try:
+            sequence = self._keep_beginning(prompt)
+            # the last token of the beginning again: its logits are those of the first one of the message
+            start = len(prompt.beginning) - 1
+            tokens = (*prompt.beginning[start:], *prompt.message) if prompt.message else ()
+            return self._evaluate(tokens, sequence, start, is_scored=True)
+        finally:  # also of a batch that was aborted
+            self._cut_off(prompt.beginning)
 
     def _cut_off(self, beginning: tuple[int, ...]) -> None:
         """Remove what is evaluated behind a beginning, or of one that is not kept."""
@@ -148,37 +145,40 @@ class LlamaMessageScorer:
         return sequence
 
     def _load(self, beginnings: Sequence[tuple[int, ...]]) -> None:
-        """Load the file of these beginnings, if there is one and nothing is kept yet."""
+        """Load the file of the most of these beginnings, from the first on, if nothing is kept yet."""
         import llama_cpp
 
         if self._kept or not self._files or sum(map(len, beginnings)) < MIN_TOKENS:
             return
-        path = self._files.find(_join(beginnings))
-        if not path:
+        path, length = self._files.find_longest(_join(beginnings))
+        known = next((number for number in range(len(beginnings) + 1) if len(_join(beginnings[:number])) == length), 0)
+        if not (path and known):
             return
-        count, nothing = ctypes.c_size_t(), (llama_cpp.llama_token * 1)()
-        name = os.fsencode(path)
-        if is_complete(path) and llama_cpp.llama_state_load_file(self._context, name, nothing, 1, ctypes.byref(count)):
-            self._kept = {beginning: sequence for sequence, beginning in enumerate(beginnings)}
+        data = read_complete(path)
+        buffer = (ctypes.c_uint8 * len(data)).from_buffer_copy(data)
+        if data and llama_cpp.llama_state_set_data(self._context, buffer, len(data)) == len(data):
+            self._kept = {beginning: sequence for sequence, beginning in enumerate(beginnings[:known])}
         else:
             self._forget()
             self._files.remove(path)
 
     def _save(self, beginnings: Sequence[tuple[int, ...]]) -> None:
-        """Write a file of these beginnings, if they are all that is kept, and many tokens of them are new."""
+        """Write a file of what is kept, if it is these beginnings, from the first on, and has many new tokens."""
         import llama_cpp
 
-        if not self._files or self._new_tokens < MIN_TOKENS or [*self._kept] != [*beginnings]:
+        kept = [*self._kept]
+        if not self._files or self._new_tokens < MIN_TOKENS or kept != [*beginnings[: len(kept)]]:
             return
-        self._new_tokens, nothing = 0, (llama_cpp.llama_token * 1)()
+        self._new_tokens = 0
+        size: int = llama_cpp.llama_state_get_size(self._context)
 
         def write(path: Path) -> bool:
-            if not llama_cpp.llama_state_save_file(self._context, os.fsencode(path), nothing, 0):
-                return False
-            mark_complete(path)
-            return True
+            buffer = (ctypes.c_uint8 * size)()
+            written = llama_cpp.llama_state_get_data(self._context, buffer, size)
+            mark_complete(path, bytes(memoryview(buffer)[:written]))
+            return bool(written)
 
-        self._files.save(_join(beginnings), write, llama_cpp.llama_state_get_size(self._context))
+        self._files.save(_join(kept), write, size)
 
     def _forget(self) -> None:
         import llama_cpp

@@ -134,7 +134,7 @@ def _read_state(engine: Any, path: Path, tokens: list[int]) -> bool:
 
     array, count = (llama_cpp.llama_token * len(tokens))(), ctypes.c_size_t()
     engine.clear_kv_cache()
-    if not is_complete(path):
+    if not _is_complete(path):
         return False
     size = llama_cpp.llama_state_seq_load_file(
         engine.ctx, os.fsencode(path), 0, array, len(tokens), ctypes.byref(count)
@@ -146,13 +146,19 @@ def _read_state(engine: Any, path: Path, tokens: list[int]) -> bool:
     return False
 
 
-def mark_complete(path: Path) -> None:
-    """Write the mark of a complete state at the end of a file. Raises OSError."""
+def mark_complete(path: Path, data: bytes = b"") -> None:
+    """Write the mark of a complete state at the end of a file, behind more data of it. Raises OSError."""
     with path.open("ab") as file:
-        file.write(_END_MARK)
+        file.write(data + _END_MARK)
 
 
-def is_complete(path: Path) -> bool:
+def read_complete(path: Path) -> bytes:
+    """Return the data of a file before the mark of a complete state; nothing without a mark. Raises OSError."""
+    data = path.read_bytes()
+    return data.removesuffix(_END_MARK) if data.endswith(_END_MARK) else b""
+
+
+def _is_complete(path: Path) -> bool:
     """Return whether a file ends with the mark of a complete state."""
     with path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - len(_END_MARK)))
