@@ -7,8 +7,9 @@ the first messages are written into a file, for the next start of the program.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,9 @@ _MAX_PROMPTS = 64
 _BATCH_TOKENS = 64
 """Tokens that are evaluated at once. llama.cpp keeps the logits of each: 39 MB with a vocabulary of 152,000."""
 
+_MAX_GROUP = 8
+"""How many prompts are evaluated before it is asked whether to end."""
+
 
 @dataclass(frozen=True)
 class ScoredPrompt:
@@ -37,6 +41,17 @@ class ScoredPrompt:
 
     beginning: tuple[int, ...]
     message: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A token that is evaluated at a position of a sequence, the one behind it, and the number of its prompt."""
+
+    token: int
+    position: int
+    sequence: int
+    following: int | None = None
+    number: int = 0
 
 
 class LlamaMessageScorer:
@@ -86,7 +101,7 @@ class LlamaMessageScorer:
         Args:
             prompts: The prompts.
             emit: Receives the scores.
-            is_stopped: Whether to end, asked before each prompt.
+            is_stopped: Whether to end, asked before each batch.
 
         Raises:
             GenerationError: A prompt is too long.
@@ -95,10 +110,11 @@ class LlamaMessageScorer:
         beginnings = [*dict.fromkeys(prompt.beginning for prompt in prompts)]
         self._load(beginnings)
         try:
-            for prompt in prompts:
+            for group in _group(prompts):
                 if is_stopped():
                     return
-                emit(MessageScore(self._score(prompt)))
+                for score in self._score(group):
+                    emit(MessageScore(score))
         finally:  # what a limit of time has left over need not be evaluated again by the next start
             self._save(beginnings)
 
@@ -109,19 +125,44 @@ class LlamaMessageScorer:
         self._batch.close()
         llama_cpp.llama_free(self._context)
 
-    def _score(self, prompt: ScoredPrompt) -> float:
-        needed = len(prompt.beginning) + len(prompt.message)
-        if needed > _CONTEXT_TOKENS:
-            message = f"A tool and the message are {needed} tokens long, the context holds {_CONTEXT_TOKENS}."
-            raise GenerationError(message, needed=needed, available=_CONTEXT_TOKENS)
+    def _score(self, group: Sequence[ScoredPrompt]) -> list[float]:
+        """Return the scores of prompts that fit into the context together and have different beginnings."""
         try:
-            sequence = self._keep_beginning(prompt)
-            # the last token of the beginning again: its logits are those of the first one of the message
-            start = len(prompt.beginning) - 1
-            tokens = (*prompt.beginning[start:], *prompt.message) if prompt.message else ()
-            return self._evaluate(tokens, sequence, start, is_scored=True)
+            self._keep_beginnings(group)
+            scores = [0.0] * len(group)
+            rows = [row for number, prompt in enumerate(group) for row in self._list_rows(prompt, number)]
+            for logprob, row in zip(self._evaluate(rows), rows, strict=True):
+                scores[row.number] += logprob
+            return scores
         finally:  # also of a batch that was aborted
-            self._cut_off(prompt.beginning)
+            for prompt in group:
+                self._cut_off(prompt.beginning)
+
+    def _list_rows(self, prompt: ScoredPrompt, number: int) -> Iterator[_Row]:
+        """Yield what is evaluated of a prompt whose beginning is kept, except for its last token.
+
+        That token comes again: behind it stand the logits of the first one of the message. Those behind the last one of
+        the message tell nothing.
+        """
+        sequence, start = self._kept[prompt.beginning], len(prompt.beginning) - 1
+        tokens = (*prompt.beginning[start:], *prompt.message)
+        for position, (token, following) in enumerate(pairwise(tokens), start):
+            yield _Row(token, position, sequence, following, number)
+
+    def _keep_beginnings(self, group: Sequence[ScoredPrompt]) -> None:
+        """Evaluate the beginnings of prompts, up to their last tokens."""
+        new = [prompt.beginning for prompt in group if prompt.beginning not in self._kept]
+        used = sum(map(len, (*self._kept, *new))) + sum(len(prompt.message) for prompt in group)
+        if used > _CONTEXT_TOKENS or len(self._kept) + len(new) > _MAX_PROMPTS:
+            self._forget()
+            new = [prompt.beginning for prompt in group]
+        for beginning in new:
+            sequence = len(self._kept)
+            rows = [_Row(token, position, sequence) for position, token in enumerate(beginning[:-1])]
+            for _ in self._evaluate(rows):
+                pass
+            self._new_tokens += len(beginning)
+            self._kept[beginning] = sequence
 
     def _cut_off(self, beginning: tuple[int, ...]) -> None:
         """Remove what is evaluated behind a beginning, or of one that is not kept."""
@@ -130,19 +171,6 @@ class LlamaMessageScorer:
         sequence, length = self._kept.get(beginning, len(self._kept)), len(beginning) - 1
         kept = length if beginning in self._kept else 0
         llama_cpp.llama_memory_seq_rm(llama_cpp.llama_get_memory(self._context), sequence, kept, -1)
-
-    def _keep_beginning(self, prompt: ScoredPrompt) -> int:
-        """Return the sequence that holds the beginning of a prompt, up to its last token."""
-        if (known := self._kept.get(prompt.beginning)) is not None:
-            return known
-        used = sum(map(len, self._kept)) + len(prompt.beginning) + len(prompt.message)
-        if used > _CONTEXT_TOKENS or len(self._kept) == _MAX_PROMPTS:
-            self._forget()
-        sequence = len(self._kept)
-        self._evaluate(prompt.beginning[:-1], sequence, 0, is_scored=False)
-        self._new_tokens += len(prompt.beginning)
-        self._kept[prompt.beginning] = sequence
-        return sequence
 
     def _load(self, beginnings: Sequence[tuple[int, ...]]) -> None:
         """Load the file of the most of these beginnings, from the first on, if nothing is kept yet."""
@@ -186,28 +214,22 @@ class LlamaMessageScorer:
         self._kept.clear()
         llama_cpp.llama_memory_clear(llama_cpp.llama_get_memory(self._context), True)
 
-    def _evaluate(self, tokens: Sequence[int], sequence: int, start: int, *, is_scored: bool) -> float:
-        """Evaluate tokens at a position of a sequence; return how probable all but the first one are."""
+    def _evaluate(self, rows: Sequence[_Row]) -> Iterator[float]:
+        """Evaluate tokens; yield for each one how probable the following one is behind it, 0 without one."""
         import llama_cpp
 
-        score = 0.0
-        for first in range(0, len(tokens), _BATCH_TOKENS):
-            part = tokens[first : first + _BATCH_TOKENS]
-            self._fill_batch(part, sequence, start + first, is_scored)
-            if status := llama_cpp.llama_decode(self._context, self._batch.batch):
-                raise RuntimeError(f"llama_decode returned {status}")
-            if is_scored:
-                followed_by = tokens[first + 1 : first + 1 + len(part)]
-                score += sum(self._read_logprob(index, token) for index, token in enumerate(followed_by))
-        return score
-
-    def _fill_batch(self, tokens: Sequence[int], sequence: int, start: int, is_scored: bool) -> None:
         batch = self._batch.batch
-        batch.n_tokens = len(tokens)
-        for index, token in enumerate(tokens):
-            batch.token[index], batch.pos[index] = token, start + index
-            batch.n_seq_id[index], batch.seq_id[index][0] = 1, sequence
-            batch.logits[index] = is_scored
+        for first in range(0, len(rows), _BATCH_TOKENS):
+            part = rows[first : first + _BATCH_TOKENS]
+            batch.n_tokens = len(part)
+            for index, row in enumerate(part):
+                batch.token[index], batch.pos[index] = row.token, row.position
+                batch.n_seq_id[index], batch.seq_id[index][0] = 1, row.sequence
+                batch.logits[index] = row.following is not None
+            if status := llama_cpp.llama_decode(self._context, batch):
+                raise RuntimeError(f"llama_decode returned {status}")
+            for index, row in enumerate(part):
+                yield 0.0 if row.following is None else self._read_logprob(index, row.following)
 
     def _read_logprob(self, index: int, token: int) -> float:
         """Return how probable a token is behind one of the batch."""
@@ -223,3 +245,26 @@ class LlamaMessageScorer:
 def _join(beginnings: Sequence[tuple[int, ...]]) -> list[int]:
     """Return the tokens of several beginnings, each behind a number that no token has."""
     return [token for beginning in beginnings for token in (-1, *beginning)]
+
+
+def _group(prompts: Iterable[ScoredPrompt]) -> Iterator[list[ScoredPrompt]]:
+    """Yield the prompts in groups that fill a batch, of different beginnings; a message of 8 tokens takes half as long.
+
+    Raises:
+        GenerationError: A prompt is too long.
+    """
+    group: list[ScoredPrompt] = []
+    for prompt in prompts:
+        needed = len(prompt.beginning) + len(prompt.message)
+        if needed > _CONTEXT_TOKENS:
+            message = f"A tool and the message are {needed} tokens long, the context holds {_CONTEXT_TOKENS}."
+            raise GenerationError(message, needed=needed, available=_CONTEXT_TOKENS)
+        together = [*group, prompt]
+        tokens = sum(len(each.beginning) + len(each.message) for each in together)
+        is_full = sum(len(each.message) for each in together) > _BATCH_TOKENS or len(together) > _MAX_GROUP
+        if group and (is_full or tokens > _CONTEXT_TOKENS or prompt.beginning in [each.beginning for each in group]):
+            yield group
+            together = [prompt]
+        group = together
+    if group:
+        yield group
