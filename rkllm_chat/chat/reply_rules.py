@@ -60,6 +60,7 @@ _MIN_TOLD = 4
 """Letters of a word from which on it may be what a user has told."""
 _KANJI_NAME = re.compile(r"[\u4e00-\u9fff]{2,}")
 _LIST_NUMBER = re.compile(r"^\s*\d+[.)、]", re.MULTILINE)
+_POINTED_AT = re.compile(r"\byou can (?:use|call) the `?(\w+_\w+)`? (?:function|tool)\b", re.IGNORECASE)
 _TOOL_WORD = re.compile(r"\b(?:tools?|functions?|servers?|mcp)\b|\w_\w|ツール|関数|サーバ|工具|函数|服务器")
 """What a question about the tools themselves has."""
 _DATE = re.compile(r"\d{4}-\d\d-\d\d\S*")
@@ -181,8 +182,10 @@ class ReplyRules(TurnRules):
         """Return why an answer is requested again without the tools: it tells the user to call one, who cannot.
 
         "To help against seasickness, you can use the room_climate function." A question about the tools may have it.
+        The tool need not exist: "To find the capital of Kenya, you can use the `get_resource` function ...".
         """
         names = [name for name in shown_names(self._tools) if "_" in name and name in reply]
+        names += _POINTED_AT.findall(reply)
         is_about_tools = _TOOL_WORD.search(self._evidence.question.text) is not None
         is_judged = self._are_strict and not (self._chat.answers_json or is_about_tools)
         return ReplyDiscarded(reason="refused") if is_judged and names else None

@@ -902,6 +902,16 @@ def test_the_keys_of_a_result_in_json_tell_nothing_of_it() -> None:
     assert read(take_turn(chat, "What do you know about the contact Greta?")).text == "She likes tulips."
 
 
+def test_an_answer_that_points_to_a_tool_that_there_is_not_is_asked_for_without_the_tools() -> None:
+    pointing = (
+        "To find the capital of Kenya, you can use the `get_resource` function with the URI `https://kenya.example`."
+    )
+    chat, toolbox = open_office([pointing, "Nairobi."], prompt_profile="qwen2.5")
+    assert read(take_turn(chat, "What is the capital of Kenya?")).text == "Nairobi." and toolbox.called == []
+    chat, _ = open_office([pointing, "Nairobi."], prompt_profile="qwen2.5")
+    assert read(take_turn(chat, "Which function has the capital of Kenya?")).text == pointing
+
+
 def test_a_half_that_could_not_be_looked_up_is_said_to_be_none() -> None:
     chat, _ = open_office([NOTE, "It has 98.6.", call_text("read_note", title="x"), "It has 98.6."])
     text = read(take_turn(chat, "What does the note wifi say, and who is Turin?")).text
