@@ -138,11 +138,11 @@ class ChosenCalls:
         the tool is called in the conversation, then.
         """
         message = asked.request or find_question(self._chat)
-        asked = await self._narrow(asked, message, emit)
-        if asked.is_likely and not asked.tools:
-            return None, None
         way = message, bool(asked.request)
         if asked.is_chosen and not asked.is_meant and (message in self._settled or way in self._asked):
+            return None, None
+        asked = await self._narrow(asked, message, emit)
+        if asked.is_likely and not asked.tools:
             return None, None
         if asked.is_chosen and has_called(self._chat):
             self._asked.add(way)  # once
