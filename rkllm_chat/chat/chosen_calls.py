@@ -88,11 +88,18 @@ class ChosenCalls:
             preference = await self._measure_preference(describe_call(name, run.call.arguments), question, emit)
             if preference > -clear:
                 tools = [run.tool for run in prepared]
-                return None if preference > _SURE else await self._find_misplaced(tools, question, emit)
+                return None if preference > _SURE else await self._find_misplaced(tools, preference, emit)
         return ReplyDiscarded(reason="unspoken", values=prepared[0].tool.name)
 
-    async def _find_misplaced(self, tools: Sequence[Tool], question: str, emit: Emit) -> ReplyDiscarded | None:
-        """Return why the first calls of a turn are discarded: the model finds another tool far likelier than theirs."""
+    async def _find_misplaced(self, tools: Sequence[Tool], preference: float, emit: Emit) -> ReplyDiscarded | None:
+        """Return why the first calls of a turn are discarded: the model finds another tool far likelier than theirs.
+
+        Args:
+            tools: The tools of the calls.
+            preference: How much the model prefers one of them to words; it must prefer the other one more.
+            emit: Emits events.
+        """
+        question = find_question(self._chat)
         called = {(tool.server, tool.name) for tool in tools}
         for tool in tools:
             # each part of a question may be for another tool
@@ -101,10 +108,20 @@ class ChosenCalls:
             likelier = found[0] if all(found) else []
             if not likelier or (likelier[0].server, likelier[0].name) in called:
                 continue
-            call = await self._requests.ask_for_call(AskedCall(likelier[:1]), emit)
+            call = await self._ask_for_better(AskedCall(likelier[:1]), question, preference, emit)
             if call and ValueRules(self._chat).may_offer(likelier[0], call.arguments, by_question=True, names=()):
                 self._likelier = [call]
                 return ReplyDiscarded(reason="misplaced", values=tool.name)
+        return None
+
+    async def _ask_for_better(self, asked: AskedCall, message: str, preference: float, emit: Emit) -> ToolCall | None:
+        """Return the call that the model writes of a likelier tool, if it prefers that more than its own one."""
+        if not (call := await self._requests.ask_for_call(asked, emit)):
+            return None
+        preferred = await self._measure_preference(describe_call(call.name, call.arguments), message, emit)
+        if preferred > preference:
+            return call
+        self.is_unsure = abs(preference) < _CLEAR_PREFERENCE  # of its own one
         return None
 
     def list_likelier(self) -> list[ToolCall]:
@@ -183,10 +200,10 @@ class ChosenCalls:
         called = find_tools(call.name, asked.tools) if asked.is_chosen and not (asked.is_meant or asked.names) else []
         if not called or (has_called(self._chat) and not asked.request):
             return None
-        if self._preferences.get((describe_call(call.name, call.arguments), message), 0.0) > _SURE:
-            return None
-        likelier = await self._list_far_likelier(called[0], message, emit)
-        return await self._requests.ask_for_call(AskedCall(likelier[:1], asked.request), emit) if likelier else None
+        preference = self._preferences.get((describe_call(call.name, call.arguments), message), 0.0)
+        likelier = [] if preference > _SURE else await self._list_far_likelier(called[0], message, emit)
+        better = AskedCall(likelier[:1], asked.request)
+        return await self._ask_for_better(better, message, preference, emit) if likelier else None
 
     def _names_another(self, call: ToolCall) -> bool:
         """Return whether a call looks up one more thing of those that the question joins, by the tool of the turn."""

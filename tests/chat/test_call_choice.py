@@ -46,6 +46,7 @@ class ChoosingBackend(ScriptedBackend):
         likeliest: Message -> tool that it finds likelier than any other, where it is asked for one of several.
         unsure: Messages of which it hardly knows.
         doubtful: Messages of which it is less sure than of others.
+        unwilling: Messages for which it does not prefer the likeliest tool.
         asked: The messages that it was asked about, and the tools.
         compared: The tools that it was asked to compare, of which it calls the first one.
         choices: What it was asked.
@@ -63,6 +64,7 @@ class ChoosingBackend(ScriptedBackend):
         self.likeliest: dict[str, str] = {}
         self.unsure: set[str] = set()
         self.doubtful: set[str] = set()
+        self.unwilling: set[str] = set()
         self.asked: list[tuple[str, str]] = []
         self.compared: list[list[str]] = []
         self.choices: list[str] = []
@@ -112,8 +114,10 @@ class ChoosingBackend(ScriptedBackend):
         name = called[1]
         self.asked.append((message, name))
         self.choices.append(text)
-        is_call = self.preferred.get(message) == name
+        is_likeliest = name == self.likeliest.get(message) and message not in self.unwilling
+        is_call = is_likeliest or name == self.preferred.get(message)
         margin = 0.05 if message in self.unsure else 0.25 if message in self.doubtful else 1
+        margin *= 2 if is_likeliest else 1
         logit = BIAS + (margin if is_call == calls else -margin)
         scores = (TokenScore(b"A", logit - 2), TokenScore(b"B", -2.0), TokenScore(b"The", -9.0))
         assert number >= len(scores)
@@ -159,6 +163,15 @@ def test_the_tool_that_the_model_finds_far_likelier_is_called(is_written: bool) 
     assert {"get_bill", "list_events", "fetch"} <= {*backend.compared[0]} and not {*Town.WRITING} & {
         *backend.compared[0]
     }
+
+
+def test_the_call_of_a_likelier_tool_must_be_preferred_more() -> None:
+    question, bill = "Kas bus monday?", ("get_bill", {"number": "monday"})
+    replies = [call_text(bill[0], **bill[1]), call_text("list_events", date="monday"), "Nothing.", *["-"] * 4]
+    chat, toolbox, backend = open_choosing_town(replies, {question: "get_bill"}, TALKED)
+    backend.likeliest, backend.doubtful, backend.unwilling = {question: "list_events"}, {question}, {question}
+    take_turn(chat, question)
+    assert toolbox.called[0] == bill
 
 
 def test_of_a_request_for_a_change_the_tools_that_change_something_are_compared_too() -> None:
@@ -326,7 +339,7 @@ def test_a_part_is_asked_alone_where_all_of_the_question_is_for_words() -> None:
     events = call_text("list_events", date="2026-12-10")
     replies = ["It is old.", CLOCK, call_text("get_load"), events, "It is old. Dentist, 15:30.", "-", "-", "-", "-"]
     chat, toolbox, backend = open_choosing_town(replies, {last: "list_events"}, TALKED)
-    backend.unsure, backend.likeliest = {question}, {question: "get_clock"}
+    backend.unsure, backend.likeliest, backend.unwilling = {question}, {question: "get_clock"}, {question}
     take_turn(chat, question)
     assert [name for name, _ in toolbox.called] == ["list_events"]
     assert dict(backend.asked)[last] == "list_events"
@@ -388,7 +401,7 @@ def test_a_change_is_chosen_only_where_one_is_asked_for() -> None:
     thanks, order = "You are a star, thank you!", "Write a file thanks.txt that says thank you."
     write = call_text("write_file", path="thanks.txt", content="thank you")
     chat, toolbox, backend = open_choosing_town(["You are welcome.", CLOCK, CLOCK], {thanks: "write_file"}, TALKED)
-    backend.unsure, backend.likeliest = {thanks}, {thanks: "get_clock"}
+    backend.unsure, backend.likeliest, backend.unwilling = {thanks}, {thanks: "get_clock"}, {thanks}
     take_turn(chat, thanks)
     assert len(backend.forced) == 2 and not any("write_file" in rules for rules in backend.forced)
     chat, toolbox, backend = open_choosing_town(
