@@ -40,8 +40,10 @@ first calls, and for none of 14 of another tool (Qwen2.5-Coder-1.5B)."""
 
 _FAR_LIKELIER = 4.0
 """Logits by which another tool must be likelier than the one that a model calls."""
-_MAX_TRIED = 2
-"""How many of the likeliest tools it is made to choose from, or asked whether it would call one."""
+_MAX_LIKELY = 5
+"""How many of the likeliest tools it is made to choose from, of which the first is not far likelier than the last."""
+_MAX_JUDGED = 2
+"""Of how many of them it is asked whether it would call one."""
 
 
 class ChosenCalls:
@@ -190,7 +192,8 @@ class ChosenCalls:
         ranked = await self._likely_tools.rank(drop_told(message), asked.tools, emit)
         if not (ranked or asked.is_meant):
             return asked
-        tools = [tool for tool, score in ranked if score > 0][:_MAX_TRIED]
+        likely = [tool for tool, score in ranked if score > 0 and ranked[0][1] - score <= _FAR_LIKELIER]
+        tools = likely[: _MAX_JUDGED if asked.is_meant else _MAX_LIKELY]
         if ranked and not tools:
             self._settled.add(message)  # it is likelier of somebody who asks for none of them
         return replace(asked, tools=await self._find_preferred(tools, message, emit) if asked.is_meant else tools)
