@@ -135,7 +135,7 @@ def test_what_was_evaluated_of_scored_prompts_is_kept_for_the_next_start(open_ll
 def test_a_message_ends_the_preparation_of_scores(llama: LlamaBackend) -> None:
     prompts = [[Message("system", f"Say {number}. " * 200), Message("user", "A red cup.")] for number in range(60)]
 
-    async def ask() -> tuple[str, bool, int]:
+    async def ask() -> tuple[str, bool, float]:
         preparing = asyncio.ensure_future(llama.prepare_scores(prompts))
         await asyncio.to_thread(wait_until, lambda: llama.is_running)
         text, _ = await reply_of(llama, HELLO, GREEDY)

@@ -97,8 +97,8 @@ class ChoosingBackend(ScriptedBackend):
         message, names = prompts[-1][-1].text, []
         for prompt in prompts:
             described = re.search(r": \w+: (\w+)(.*)", prompt[0].text)
-            name = described[1] if described else ""
-            shared = bool(described) and not {*extract_terms(message)}.isdisjoint(extract_terms(described[0]))
+            name, about = (described[1], described[0]) if described else ("", "")
+            shared = not {*extract_terms(message)}.isdisjoint(extract_terms(about))
             score = -29.0 if shared else -30.0
             score = -25.0 if name and name == self.preferred.get(message) else score
             yield MessageScore(-20.0 if name and name == self.likeliest.get(message) else score)
