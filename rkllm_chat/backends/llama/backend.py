@@ -327,6 +327,7 @@ class LlamaBackend:
         self, prompts: Sequence[Sequence[Message]], emit: Emit[MessageScore], is_stopped: Callable[[], bool]
     ) -> None:
         """Score messages, on the engine's thread."""
+        self._require_text()
         self._report_progress = lambda: None
         self._scorer = self._scorer or LlamaMessageScorer(self._engine, self._abort, *self._scored_files)
         self._scorer.use_threads(count_free_threads(self.decode_threads))
@@ -553,9 +554,7 @@ class LlamaBackend:
         scored_tokens: int | None,
     ) -> None:
         """Generate one reply, on the engine's thread. `render` returns the prompt in pieces."""
-        if not self._can_generate:
-            hint = "Use a model that generates text; rkllm-chat serve openai offers the embeddings of this one."
-            raise NotSupportedError("The model generates no text: it only computes embeddings.", hint)
+        self._require_text()
         started_at = time.monotonic()
         pieces = render()
         tokens = self._tokenize(pieces)
@@ -595,6 +594,12 @@ class LlamaBackend:
         kept.record_speed(reply.prompt_tokens - reply.reused_tokens, reply.first_token_at - evaluated_from)
         kept.measure_current()
         emit(reply.make_usage(stopped=self._stop.is_set()))
+
+    def _require_text(self) -> None:
+        """Raise NotSupportedError if the model generates no text."""
+        if not self._can_generate:
+            hint = "Use a model that generates text; rkllm-chat serve openai offers the embeddings of this one."
+            raise NotSupportedError("The model generates no text: it only computes embeddings.", hint)
 
     def _expect_reply(self, prompt: Sequence[Message], grammar: CallGrammar | NoCalls | None) -> list[int]:
         """Return the tokens of the call whose results the prompt ends with: small models often write it once more.
