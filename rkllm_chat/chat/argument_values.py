@@ -44,7 +44,6 @@ __all__ = [
     "fill_folder",
     "is_choice_or_default",
     "is_generic",
-    "is_one_of_many",
     "is_placeholder",
     "is_uninformative",
     "list_unsupported",
@@ -107,7 +106,8 @@ def list_unsupported(
     def stands(name: str, leaf: object) -> bool:
         is_listed = is_choice_or_default(leaf, declared.get(name)) or _is_described_choice(leaf, tool, name)
         is_sounded = any(sounds_like(said, str(leaf)) for said in spoken)
-        return is_listed or is_sounded or known.has(leaf) or (reads and is_generic(leaf))
+        is_said = is_listed or is_sounded or _is_one_of_many(name, leaf, question or known)
+        return is_said or known.has(leaf) or (reads and is_generic(leaf))
 
     unknown = {
         name: [leaf for leaf in walk_leaves(value) if not stands(name, leaf)] for name, value in arguments.items()
@@ -196,7 +196,7 @@ def fill_folder(
     }
 
 
-def is_one_of_many(name: str, value: object, question: Source) -> bool:
+def _is_one_of_many(name: str, value: object, question: Source) -> bool:
     """Return whether an argument is the count of 1 that a question says without a number: "the last commit"."""
     return _is_count_of_one(name, value) and _ONE_OF_MANY.search(question.text) is not None
 
@@ -216,7 +216,7 @@ def drop_unasked(tool: Tool, arguments: Mapping[str, Any], question: Source) -> 
     def is_unasked(name: str, value: object) -> bool:
         if name in required or isinstance(value, bool) or not isinstance(value, int | float | str):
             return False
-        if is_one_of_many(name, value, question):
+        if _is_one_of_many(name, value, question):
             return False
         is_one = _is_count_of_one(name, value) and "1" not in question.text  # "this one" has the number 1, in words
         is_vague = is_one or (is_generic(value) and not question.has(value))

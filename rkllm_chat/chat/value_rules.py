@@ -55,7 +55,6 @@ from .argument_values import (
     fill_day,
     fill_folder,
     is_generic,
-    is_one_of_many,
     is_placeholder,
     is_uninformative,
     list_unsupported,
@@ -332,13 +331,8 @@ class ValueRules(TurnRules):
         if not self.apply_to(tool):
             return ()
         evidence = self._evidence
-        question = evidence.question
-        made_up = list_unsupported(tool, arguments, evidence.known, question)
-        return tuple(
-            name
-            for name in made_up
-            if not (may_be_translation(arguments[name], question) or is_one_of_many(name, arguments[name], question))
-        )
+        made_up = list_unsupported(tool, arguments, evidence.known, evidence.question)
+        return tuple(name for name in made_up if not may_be_translation(arguments[name], evidence.question))
 
     def list_dispensable(self, tool: Tool, arguments: Mapping[str, Any]) -> tuple[str, ...]:
         """Return the optional arguments from nowhere of a call that only reads; it may run again without them."""

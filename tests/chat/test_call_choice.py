@@ -699,6 +699,21 @@ def test_a_look_up_that_is_preferred_is_made(
     assert toolbox.called == [(name, made)]
 
 
+def test_a_call_that_the_model_is_made_to_write_may_have_the_count_of_one_and_the_folder_of_its_server() -> None:
+    class Repository(Town):
+        TOOLS: Mapping[str, tuple[str, str, str]] = {
+            **Town.TOOLS,
+            "git_log": ("git", "repo_path max_count", "Show commits"),
+        }
+
+    question = "What is the last commit in the project?"
+    call = call_text("git_log", repo_path="path/to/project", max_count=1)
+    chat, _, _ = open_choosing_town(["By user123.", call, "98.6", *["-"] * 4], {question: "git_log"}, TALKED)
+    chat.toolbox, chat.get_folders = (toolbox := Repository({})), lambda: {"git": ("/srv/project",)}
+    take_turn(chat, question)
+    assert toolbox.called == [("git_log", {"repo_path": "/srv/project", "max_count": 1})]
+
+
 def test_a_change_has_names_as_they_sound_and_no_day_that_nobody_said() -> None:
     harvest = call_text("log_harvest", crop="tomato", kg=12.5, date="2023-04-01")
     chat, _, _ = open_choosing_town([harvest, *["-"] * 6], {"トマトを12.5キロ記録して": "log_harvest"}, TALKED)
