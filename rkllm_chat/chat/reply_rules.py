@@ -182,7 +182,7 @@ class ReplyRules(TurnRules):
         """Return why an answer is requested again without the tools: it tells the user to call one, who cannot.
 
         "To help against seasickness, you can use the room_climate function." A question about the tools may have it.
-        The tool need not exist: "To find the capital of Kenya, you can use the `get_resource` function ...".
+        The tool need not exist: "To find the capital of Kenya, you can use the get_resource function ...".
         """
         names = [name for name in shown_names(self._tools) if "_" in name and name in reply]
         names += _POINTED_AT.findall(reply)
