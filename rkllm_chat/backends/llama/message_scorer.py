@@ -139,10 +139,10 @@ class LlamaMessageScorer:
                 self._cut_off(prompt.beginning)
 
     def _list_rows(self, prompt: ScoredPrompt, number: int) -> Iterator[_Row]:
-        """Yield what is evaluated of a prompt whose beginning is kept, except for its last token.
+        """Yield what is evaluated of a prompt whose beginning is kept.
 
-        That token comes again: behind it stand the logits of the first one of the message. Those behind the last one of
-        the message tell nothing.
+        The last token of the beginning is evaluated again, because its logits predict the first token of the message.
+        The last token of the message is not: its logits would predict what comes after the message.
         """
         sequence, start = self._kept[prompt.beginning], len(prompt.beginning) - 1
         tokens = (*prompt.beginning[start:], *prompt.message)
@@ -203,7 +203,7 @@ class LlamaMessageScorer:
         def write(path: Path) -> bool:
             buffer = (ctypes.c_uint8 * size)()
             written = llama_cpp.llama_state_get_data(self._context, buffer, size)
-            mark_complete(path, bytes(memoryview(buffer)[:written]))
+            mark_complete(path, memoryview(buffer)[:written])
             return bool(written)
 
         self._files.save(_join(kept), write, size)
@@ -215,7 +215,7 @@ class LlamaMessageScorer:
         llama_cpp.llama_memory_clear(llama_cpp.llama_get_memory(self._context), True)
 
     def _evaluate(self, rows: Sequence[_Row]) -> Iterator[float]:
-        """Evaluate tokens; yield for each one how probable the following one is behind it, 0 without one."""
+        """Evaluate tokens; yield the log-probability of the token that follows each one, 0 where there is none."""
         import llama_cpp
 
         batch = self._batch.batch
@@ -261,7 +261,9 @@ def _group(prompts: Iterable[ScoredPrompt]) -> Iterator[list[ScoredPrompt]]:
             raise GenerationError(message, needed=needed, available=_CONTEXT_TOKENS)
         together = [*group, prompt]
         tokens = sum(len(each.beginning) + len(each.message) for each in together)
-        is_full = sum(len(each.message) for each in together) > _BATCH_TOKENS or len(together) > _MAX_GROUP
+        # a beginning alone is prepared while the engine is idle: a message of the user waits for one at most
+        most = _MAX_GROUP if prompt.message else 1
+        is_full = sum(len(each.message) for each in together) > _BATCH_TOKENS or len(together) > most
         if group and (is_full or tokens > _CONTEXT_TOKENS or prompt.beginning in [each.beginning for each in group]):
             yield group
             together = [prompt]

@@ -146,15 +146,19 @@ def _read_state(engine: Any, path: Path, tokens: list[int]) -> bool:
     return False
 
 
-def mark_complete(path: Path, data: bytes = b"") -> None:
+def mark_complete(path: Path, data: bytes | memoryview = b"") -> None:
     """Write the mark of a complete state at the end of a file, behind more data of it. Raises OSError."""
     with path.open("ab") as file:
-        file.write(data + _END_MARK)
+        file.write(data)
+        file.write(_END_MARK)
 
 
 def read_complete(path: Path) -> bytes:
-    """Return the data of a file before the mark of a complete state; nothing without a mark. Raises OSError."""
-    data = path.read_bytes()
+    """Return the data of a file before the mark of a complete state; nothing without a mark, or without the file."""
+    try:
+        data = path.read_bytes()
+    except OSError:  # another program has just removed it, to stay within the limits
+        return b""
     return data.removesuffix(_END_MARK) if data.endswith(_END_MARK) else b""
 
 
