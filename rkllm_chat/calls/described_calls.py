@@ -102,13 +102,15 @@ _ASKS = re.compile(
 )
 """What a message has that asks for something."""
 _FOLLOW_UP = re.compile(
-    r"^(?:and|what about|how about)\s+(?:(?:in|for|at|on|of|the|my|our)\s+)*"
+    r"^(?:\w+(?: \w+)?[,.!]+ )?(?:(?:and|what about|how about)\s+(?:(?:in|for|at|on|of|the|my|our)\s+)*"
     r"((?!what|when|where|which|who|how)\w[\w' -]{1,30}?)\s*\?"
-    r"|^(?:(?:and|what about|how about)\s+(?:in|for|at|on)|what about|how about)\s+(?:the\s+|my\s+|our\s+)?"
-    r"(\w[\w'-]*(?: [\w'-]+)?)\s*$",
+    r"|(?:(?:and|what about|how about)\s+(?:in|for|at|on)|what about|how about)\s+(?:the\s+|my\s+|our\s+)?"
+    r"(\w[\w'-]*(?: [\w'-]+)?)\s*$)",
     re.IGNORECASE,
 )
 """How a short question goes on with the one before, and what it names in its place."""
+_CJK_FOLLOW_UP = re.compile(r"^(?:じゃあ?|では|それでは|それなら|那么?)|(?:呢|は)[?？]?$")
+"""How a short question in Japanese or Chinese goes on with the one before."""
 _QUESTION = re.compile(
     r"[?？]|(?:^|[.!;,]\s*|\band\s+)(?:what|when|where|which|who|whose|why|how)\b|か。?\s*$|[吗呢][。]?\s*$",
     re.IGNORECASE,
@@ -461,8 +463,17 @@ def list_places(question: str) -> list[str]:
 
 
 def list_follow_ups(question: str) -> list[str]:
-    """Return what a short question asks in the place of what was asked before: "and the library?"."""
-    return [match[1] or match[2] for match in _FOLLOW_UP.finditer(question)]
+    """Return what a short question asks in the place of what was asked before: "and the library?".
+
+    >>> list_follow_ups("Oh no, I have a kitten. What about the Boston fern?")
+    ['Boston fern']
+    """
+    return [match[1] or match[2] for match in _FOLLOW_UP.finditer(drop_told(question))]
+
+
+def is_follow_up(question: str) -> bool:
+    """Return whether a question alone says nothing: "and the library?"."""
+    return bool(list_follow_ups(question) or _CJK_FOLLOW_UP.search(question))
 
 
 def find_takers(value: str, tools: Iterable[Tool]) -> list[Tool]:

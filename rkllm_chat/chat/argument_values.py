@@ -46,6 +46,7 @@ __all__ = [
     "is_generic",
     "is_placeholder",
     "is_uninformative",
+    "keep_values_before",
     "list_unsupported",
     "list_unsupported_optional",
     "list_unsupported_required",
@@ -160,6 +161,32 @@ def fill_day(tool: Tool, arguments: Mapping[str, Any], question: str) -> Mapping
     ]
     days = {*list_days(question, date.today())}
     return {**arguments, free[0]: str(*days)} if free and len(days) == 1 and date.today() not in days else arguments
+
+
+def keep_values_before(
+    tool: Tool, arguments: Mapping[str, Any], evidence: Evidence, is_follow_up: bool
+) -> Mapping[str, Any]:
+    """Return the arguments of a look-up with the optional ones of that of the turn before with which it goes on.
+
+    "With a helmet?", asked behind the price of three days, asks for three days, too.
+
+    Args:
+        tool: The tool.
+        arguments: The arguments.
+        evidence: What the turn knows.
+        is_follow_up: The question alone says nothing: "and the tandem?".
+    """
+    required = required_of(tool.schema)
+    for before in reversed(evidence.results_before):
+        if (before.server, before.tool) != (tool.server, tool.name) or not required:
+            continue
+        changed = {name for name, value in arguments.items() if before.arguments.get(name) != value}
+        is_of_same = changed.isdisjoint(required) and not any(
+            evidence.question.has_part(arguments.get(name)) for name in required
+        )
+        if changed and (is_of_same or is_follow_up):
+            return {**before.arguments, **arguments}
+    return arguments
 
 
 def drop_made_up_days(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence) -> Mapping[str, Any]:

@@ -13,11 +13,13 @@ from ..calls.described_calls import (
     asks_for_change,
     asks_to_remember,
     brings_content,
+    drop_told,
     find_lack,
     find_named_tools,
     find_refused_tools,
     find_takers,
     is_file_name,
+    is_follow_up,
     is_question,
     is_refusal,
     list_follow_ups,
@@ -38,7 +40,7 @@ from ..prompt.tool_ranking import (
     split_clauses,
     split_requests,
 )
-from .call_choice import can_choose
+from .call_choice import can_choose, can_compare
 from .context import can_force_calls, loses_conversation, request_call
 from .conversation import Conversation
 from .evidence import Source, list_names, walk_leaves
@@ -114,6 +116,8 @@ def _list_calls_for_question(
         return
     if (helping := requests.find_helping_tools()) and _can_ask_for(chat, helping):
         yield AskedCall(helping)
+    if can_compare(chat) and not is_chosen:
+        yield from _list_compared_calls(chat, rejected)
     question = find_question(chat)
     rules = ReplyRules(chat)
     # behind a change, a forced one would be made after the one that was asked for
@@ -204,6 +208,16 @@ def _list_chosen_calls_behind(chat: Conversation) -> Iterator[AskedCall]:
             yield AskedCall(joined, request, by_question=True, is_joined=True)
 
 
+def _list_compared_calls(chat: Conversation, rejected: Sequence[ToolCall] | None) -> Iterator[AskedCall]:
+    """Return the calls of likely tools, of models that cannot choose: for what failed, or has a name and no call."""
+    question = find_question(chat)
+    names = list_names(drop_told(question))
+    if others := OpenRequests(chat).find_other_tools():
+        yield AskedCall(others, by_question=True, is_likely=True)
+    elif not has_called(chat) and (names or rejected):
+        yield AskedCall(list_choosable_tools(chat, question), by_question=True, names=names, is_likely=True)
+
+
 def _list_chosen_parts(chat: Conversation, parts: Sequence[str]) -> Iterator[AskedCall]:
     """Return the calls for the parts of a question, each asked alone; of what takes the file or address it names."""
     for part in parts:
@@ -228,7 +242,7 @@ def list_choosable_tools(chat: Conversation, message: str) -> list[Tool]:
 
 def _list_calls_for_request(chat: Conversation, request: str, is_meant: bool) -> Iterator[AskedCall]:
     """Return the calls for a request: what the model makes of it alone, if no tool is meant, and its server's tools."""
-    if not is_meant and _may_ask_alone(chat):
+    if not is_meant and _may_ask_alone(chat) and not is_follow_up(request):
         yield AskedCall(request=request, by_question=True)
     if domain := _find_domain_reading_tools(chat, request):
         yield AskedCall(domain)

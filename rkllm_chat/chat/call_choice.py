@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..backends.base import FirstTokenScorer, SizedModel, TokenScore
+from ..backends.base import FirstTokenScorer, MessageScorer, SizedModel, TokenScore
 from ..backends.shared.model_files import read_parameter_count
 from ..core.messages import Message
 from ..prompt.untrusted_text import neutralize_line
@@ -20,6 +20,7 @@ from .conversation import Conversation
 __all__ = [
     "SCORED_TOKENS",
     "can_choose",
+    "can_compare",
     "compare_letters",
     "describe_call",
     "list_choice_prompts",
@@ -44,6 +45,16 @@ def can_choose(chat: Conversation, message: str) -> bool:
     is_forced = can_force_calls(chat) and not backend.native_tools
     is_scored = isinstance(backend, FirstTokenScorer) and not loses_conversation(chat)
     return is_asked and is_forced and is_scored and len(message) <= _MAX_LENGTH
+
+
+def can_compare(chat: Conversation) -> bool:
+    """Return whether messages are compared with tools: the family is made to call, and the engine tells it at no loss.
+
+    With `approve = "all"` a user takes the calls as they come.
+    """
+    is_forced = chat.profile.forces_calls and can_force_calls(chat) and not chat.backend.native_tools
+    is_asked = is_forced and chat.settings.policy.approve != "all"
+    return is_asked and isinstance(chat.backend, MessageScorer) and not loses_conversation(chat)
 
 
 def list_choice_prompts(chat: Conversation, call: str, message: str) -> list[Sequence[Message]]:

@@ -23,7 +23,7 @@ from .open_requests import OpenRequests
 from .reply_requests import ReplyRequests
 from .running_calls import PreparedCall
 from .tool_calls import ReplyCalls
-from .tool_likelihood import LikelyTools
+from .tool_likelihood import LikelyTools, is_far_likelier, list_likely
 from .tool_traits import may_write, shares_term
 from .value_rules import ValueRules
 
@@ -38,11 +38,6 @@ _SURE = 0.6
 """Logits by which a model prefers a call from which on its tool is compared with no other: so it was for 36 of 68 right
 first calls, and for none of 14 of another tool (Qwen2.5-Coder-1.5B)."""
 
-_FAR_LIKELIER, _FAR_LIKELIER_PART = 4.0, 0.3
-"""Logits, and part of its own, by which a tool must be likelier to be far likelier than another one: the names in a
-message make all tools of their server likely."""
-_MAX_LIKELY = 5
-"""How many of the likeliest tools it is made to choose from, of which the first is not far likelier than the last."""
 _MAX_JUDGED = 2
 """Of how many of them it is asked whether it would call one."""
 
@@ -147,7 +142,7 @@ class ChosenCalls:
         ]
         likely = await self._likely_tools.rank(drop_told(message), [tool, *others], emit)
         mine = next((score for other, score in likely if other is tool), 0.0)
-        return [other for other, score in likely if _is_far_likelier(score, mine)]
+        return [other for other, score in likely if is_far_likelier(score, mine)]
 
     async def make(
         self, asked: AskedCall, calls: ReplyCalls, emit: Emit
@@ -193,8 +188,7 @@ class ChosenCalls:
         ranked = await self._likely_tools.rank(drop_told(message), asked.tools, emit)
         if not (ranked or asked.is_meant):
             return asked
-        likely = [tool for tool, score in ranked if score > 0 and not _is_far_likelier(ranked[0][1], score)]
-        tools = likely[: _MAX_JUDGED if asked.is_meant else _MAX_LIKELY]
+        tools = list_likely(ranked)[: _MAX_JUDGED if asked.is_meant else None]
         if ranked and not tools:
             self._settled.add(message)  # it is likelier of somebody who asks for none of them
         return replace(asked, tools=await self._find_preferred(tools, message, emit) if asked.is_meant else tools)
@@ -259,10 +253,6 @@ class ChosenCalls:
             self._preferences[call, message] = preference
         self.is_unsure = abs(self._preferences[call, message]) < _CLEAR_PREFERENCE
         return self._preferences[call, message]
-
-
-def _is_far_likelier(score: float, than: float) -> bool:
-    return score - than > max(_FAR_LIKELIER, _FAR_LIKELIER_PART * score)
 
 
 def _refers(part: str, call: ToolCall) -> bool:

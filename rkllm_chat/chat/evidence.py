@@ -96,10 +96,20 @@ _ERROR_TEXT = re.compile(r"(?:\w+ )?error\b|no such\b", re.IGNORECASE)
 _MONTHS = """
     january february march april may june july august september october november december
 """
+_MONTHS_ELSEWHERE = """
+    januar februar märz april mai juni juli august september oktober november dezember
+    janvier février mars avril mai juin juillet août septembre octobre novembre décembre
+    enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre
+    gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre
+    janeiro fevereiro março abril maio junho julho agosto setembro outubro novembro dezembro
+    januari februari maart april mei juni juli augustus september oktober november december
+"""
+"""German, French, Spanish, Italian, Portuguese and Dutch: in full, since "out" and "set" are also English words."""
 _UNITS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
 _NUMBER_WORDS = {
     **{month: number for number, month in enumerate(_MONTHS.split(), 1)},
     **{month[:3]: number for number, month in enumerate(_MONTHS.split(), 1)},
+    **{month: index % 12 + 1 for index, month in enumerate(_MONTHS_ELSEWHERE.split())},
     **{word: number for number, word in enumerate(_UNITS)},
     "fifteen": 15,
     "twenty": 20,
@@ -336,6 +346,17 @@ class Evidence:
         """What the question refers to by "it" or "their": the calls of the turn before and their results."""
         is_reference = REFERENCE.search(self.question.text)
         return "\n".join(map(_write_call, self.results_before)) if is_reference else ""
+
+    def find_telling_servers(self, message: str) -> set[str]:
+        """Return the servers that told of what a message names, or that the turn before asked, if it refers to that.
+
+        Args:
+            message: The question, or a part of it.
+        """
+        names = [name for name in list_names(message) if name[0].isalpha()]
+        told = [result for result in self.earlier_calls if any(map(Source(result.text).has, names))]
+        referred = self.results_before if REFERENCE.search(normalize(message)) else []
+        return {result.server for result in (*told, *referred) if result.status == "completed"}
 
     @property
     def ran_or_refused(self) -> Sequence[ToolResult]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from ..calls.described_calls import asks, asks_for_change, list_follow_ups, list_places
+from ..calls.described_calls import asks, asks_for_change, is_follow_up, list_places
 from ..calls.schema.resolve import properties_of, required_of
 from ..calls.time_zones import is_time_zone
 from ..core.messages import Tool
@@ -20,7 +20,8 @@ from ..prompt.tool_ranking import (
     split_clauses,
     split_requests,
 )
-from .call_choice import can_choose
+from .call_choice import can_choose, can_compare
+from .context import can_force_calls
 from .evidence import (
     KATAKANA,
     WORD,
@@ -42,8 +43,6 @@ _MAX_QUERIES = 3
 """How many queries of a turn may fail until no other one is asked for."""
 _JOINING_ENDINGS = ("と", "や", "和", "及")
 """How the first of two things ends that a Japanese or Chinese question joins."""
-_FOLLOW_UP = re.compile(r"^(?:じゃあ?|では|それでは|それなら|那么?)|(?:呢|は)[?？]?$")
-"""How a short question in Japanese or Chinese goes on with the one before."""
 _MAX_NAMING_WORDS = 4
 """Words that a part of a question has at most that only names a thing."""
 _THING = re.compile(r"(?:an?|the)(?: [\w'-]+){1,3}\s*\?", re.IGNORECASE)
@@ -123,11 +122,10 @@ class OpenRequests(TurnRules):
 
     def is_follow_up(self) -> bool:
         """Return whether the question alone says nothing: "and the library?"."""
-        question = self._evidence.question.original
-        return bool(list_follow_ups(question) or _FOLLOW_UP.search(question))
+        return is_follow_up(self._evidence.question.original)
 
     def find_other_tools(self) -> list[Tool]:
-        """Return the tools that only read and may do what the only call failed to do, if the model may choose.
+        """Return the tools that only read and may do what the only call failed to do, if the model tells which may.
 
         "The temperature of the bathroom" was asked of a board without a sensor. What is no car park for one tool is no
         car park for the others of its server. For a change nothing else is looked up.
@@ -136,7 +134,8 @@ class OpenRequests(TurnRules):
         made = evidence.ran_or_refused
         question = evidence.question.original
         is_failed = len(made) == 1 and made[0].status == "failed"
-        if asks_for_change(question) or not (is_failed and can_choose(self._chat, question)):
+        may_try = can_choose(self._chat, question) or can_compare(self._chat)
+        if asks_for_change(question) or not (is_failed and may_try):
             return []
         others = [tool for tool in self._tools if tool.server and not may_write(tool) and tool.name != made[0].tool]
         used = made[0].arguments.keys()
@@ -152,10 +151,9 @@ class OpenRequests(TurnRules):
         return len(split_clauses(question)) == 1 and not any(map(used.has, list_names(question)))
 
     def list_parts(self) -> list[str]:
-        """Return the open parts of a question that ask for something, if it has several and the model may choose."""
-        evidence = self._evidence
-        question = evidence.question.original
-        if not can_choose(self._chat, question):
+        """Return the open parts of a question that ask for something, if it has several, where that was measured."""
+        question = self._evidence.question.original
+        if not (self._are_strict and can_force_calls(self._chat)):
             return []
         parts = self._list_open(split_clauses(question))
         return [part for part in parts if (asks(part) or asks_for_change(part)) and not _THING.fullmatch(part)]
@@ -204,6 +202,10 @@ class OpenRequests(TurnRules):
     def list_changed(self, tool: Tool, arguments: Mapping[str, Any]) -> list[str]:
         """Return the arguments in which a call differs from that of the turn before; see `Evidence.list_changed`."""
         return self._evidence.list_changed(tool.server, tool.name, arguments)
+
+    def find_telling_servers(self, message: str) -> set[str]:
+        """Return the servers that told of what a message names, or refers to; see `Evidence.find_telling_servers`."""
+        return self._evidence.find_telling_servers(message)
 
     def find_helping_tools(self) -> list[Tool]:
         """Return the tools of its server that help where the last look-up found nothing, where that was measured.

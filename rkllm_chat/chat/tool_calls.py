@@ -39,6 +39,7 @@ from ..core.protocols import CallPosition, Consent, Decline, RunEdited
 from ..prompt.budget import find_last_turn
 from .argument_values import drop_placeholders
 from .builtin_tools import BUILTIN_TOOLS, find_last_handle_number
+from .call_choice import can_compare
 from .context import compute_result_budget, make_call_toolbox
 from .conversation import Conversation
 from .event_stream import Emit
@@ -208,7 +209,13 @@ class ReplyCalls:
         forbidden = [reason for run in runs if (reason := self._find_forbidden(run))]
         if forbidden and len(forbidden) + sum(self._state.was_made(run.fingerprint) for run in runs) == len(outcomes):
             return forbidden[0]
-        unknown = [outcome.tool_name for outcome in outcomes if isinstance(outcome, CallError) and outcome.is_final]
+        # where the model tells which tools a message is likely for, these are called sooner than a name like one
+        compares = can_compare(self._chat) and not any(self._state.rounds)
+        unknown = [
+            outcome.tool_name
+            for outcome in outcomes
+            if isinstance(outcome, CallError) and (outcome.is_final or (compares and outcome.code == "unknown_tool"))
+        ]
         has_tools = tools or not self._chat.is_served  # a client without tools gets the text of the reply
         if not (unknown and len(unknown) == len(outcomes) and has_tools):
             return None

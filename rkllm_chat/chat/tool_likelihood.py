@@ -17,14 +17,14 @@ from ..core.messages import Message, Tool
 from ..prompt.tool_listing import first_line
 from ..prompt.tool_ranking import index_tools, rank_tools
 from ..prompt.untrusted_text import neutralize
-from .call_choice import can_choose
+from .call_choice import can_compare
 from .conversation import Conversation
 from .event_stream import Emit
 from .open_requests import OpenRequests
 from .reply_requests import ReplyRequests
 from .tool_traits import list_reading
 
-__all__ = ["LikelyTools", "prepare_tools"]
+__all__ = ["LikelyTools", "is_far_likelier", "list_likely", "prepare_tools"]
 
 _MAX_TOOLS = 48
 """Of how many tools a message is asked: each costs the tokens of the message."""
@@ -32,6 +32,14 @@ _MAX_LENGTH = 400
 """Characters of a message up to which it is asked."""
 _MAX_DESCRIPTION = 240
 """Characters of what is said of a tool."""
+
+_FAR_LIKELIER, _FAR_LIKELIER_PART = 4.0, 0.3
+"""Logits, and part of its own, by which a tool must be likelier to be far likelier than another one: the names in a
+message make all tools of their server likely."""
+_MAX_LIKELY = 5
+"""How many of the likeliest tools a model is made to choose from; the first is not far likelier than the last."""
+_TOLD = 5.0
+"""Logits by which tools of a server are likelier that told of what a message names: "How old is Otto?"."""
 
 _log = logging.getLogger(__name__)
 
@@ -55,8 +63,7 @@ class LikelyTools:
             The tools, and the natural logarithm of the ratio; none where the engine does not tell, for a long message,
             and for one that says nothing alone ("and on Friday?").
         """
-        is_scored = len(message) <= _MAX_LENGTH and isinstance(self._chat.backend, MessageScorer)
-        if not is_scored or OpenRequests(self._chat).is_follow_up():
+        if len(message) > _MAX_LENGTH or not can_compare(self._chat) or OpenRequests(self._chat).is_follow_up():
             return []
         words_first = self._list_likely_words_first(message, tools)[:_MAX_TOOLS]
         # in the order of the conversation: what was evaluated of them is kept as it is
@@ -73,12 +80,27 @@ class LikelyTools:
             _log.warning("Tools could not be compared: %s", error)
             return []
         scores.update(zip(new, found, strict=True))
-        likely = [(tool, scores[tool.full_name] - scores[""]) for tool in words_first]
+        telling = OpenRequests(self._chat).find_telling_servers(message)
+        likely = [
+            (tool, scores[tool.full_name] - scores[""] + (_TOLD if tool.server in telling else 0))
+            for tool in words_first
+        ]
         return sorted(likely, key=lambda pair: -pair[1])
 
     def _list_likely_words_first(self, message: str, tools: Sequence[Tool]) -> list[Tool]:
         ranked = rank_tools(index_tools(tools), message, self._chat.tool_usage.counts)
         return [*ranked, *(tool for tool in tools if tool not in ranked)]
+
+
+def is_far_likelier(score: float, than: float) -> bool:
+    """Return whether a tool with a score is far likelier than one with another."""
+    return score - than > max(_FAR_LIKELIER, _FAR_LIKELIER_PART * score)
+
+
+def list_likely(ranked: Sequence[tuple[Tool, float]]) -> list[Tool]:
+    """Return the tools of which the likeliest is not far likelier, if a message is likelier for them than for none."""
+    likely = [tool for tool, score in ranked if score > 0 and not is_far_likelier(ranked[0][1], score)]
+    return likely[:_MAX_LIKELY]
 
 
 def _make_prompt(chat: Conversation, tool: Tool, message: str) -> Sequence[Message]:
@@ -95,6 +117,6 @@ async def prepare_tools(chat: Conversation) -> None:
         ChatError: The engine failed.
     """
     tools = list_reading(chat.toolbox.tools)[:_MAX_TOOLS]
-    if tools and can_choose(chat, "") and isinstance(chat.backend, MessageScorer):
+    if tools and can_compare(chat) and isinstance(chat.backend, MessageScorer):
         prompts = [_make_prompt(chat, tool, "") for tool in tools]
         await chat.backend.prepare_scores([*prompts, [Message("user", "")]])

@@ -29,11 +29,12 @@ from ..core.events import (
     ReplyDiscarded,
     Text,
     TurnEnded,
+    Usage,
 )
 from ..core.messages import EMPTY_REPLY, Message, ReplyKind, ToolCall, ToolResult
 from ..prompt.budget import MAX_TOKEN_LENGTH
 from ..storage.session_records import End, TurnFinished
-from .asked_calls import find_corrected_call, has_called, list_asked_calls
+from .asked_calls import AskedCall, find_corrected_call, has_called, list_asked_calls
 from .chosen_calls import ChosenCalls
 from .context import (
     PromptKind,
@@ -49,6 +50,7 @@ from .context import (
 )
 from .conversation import Conversation
 from .event_stream import Emit, stream_events
+from .likely_calls import LikelyCalls
 from .open_requests import OpenRequests
 from .program_answers import (
     ask_for_values,
@@ -81,6 +83,7 @@ class Turn:
         self._state = TurnState()
         self._requests = ReplyRequests(chat)
         self._chosen_calls = ChosenCalls(chat, self._requests)
+        self._likely_calls = LikelyCalls(chat, self._requests)
         self._is_guess = False  # the last call was made for a part of the question that names nothing
         self._unrun = ""  # the calls of the last reply that did not run
         self._answered_by: AnsweredBy = "model"
@@ -166,6 +169,8 @@ class Turn:
 
     async def _run_round(self, emit: Emit) -> _Outcome:
         """Generate one reply and run its calls; the reply is in the history when this ends, however it ends."""
+        if (likely := await self._likely_calls.find(emit)) and (outcome := await self._call_likely(likely, emit)):
+            return outcome
         chat = self._chat
         starts_early = chat.starts_calls_early and not self._chosen_calls.are_asked_first
         calls = ReplyCalls(chat, self._state, starts_early)
@@ -209,6 +214,27 @@ class Turn:
             return without_call
         return await self._continue_behind(calls, emit)
 
+    async def _call_likely(self, asked: AskedCall, emit: Emit) -> _Outcome | None:
+        """Run the call that the model is made to write before it replies; None if none is made."""
+        chat, calls = self._chat, ReplyCalls(self._chat, self._state, starts_early=False)
+        usage = Usage()
+        try:
+            call = await self._requests.ask_for_call(asked, emit)
+            accepted = await calls.offer([call], must_ask=False, by_question=True) if call else None
+            usage = self._requests.usages[-1]
+            if accepted:
+                name = shown_name(accepted.tool, chat.toolbox.tools)
+                made = CallFound(accepted.call, write_call(chat, name, accepted.call.arguments))
+                await self._replace(None, made, emit)
+                await calls.run(usage, emit)
+        finally:
+            await calls.close(usage)
+        if calls.is_stopped:
+            return "stopped"
+        if calls.was_declined:
+            return "answer"
+        return await self._continue_behind(calls, emit) if accepted else None
+
     async def _continue_behind(self, calls: ReplyCalls, emit: Emit) -> _Outcome:
         """Return how the turn continues behind the calls of a reply, which have been answered."""
         chat = self._chat
@@ -228,7 +254,9 @@ class Turn:
         elif not (reply.has_text or reply.calls):
             return self._must_answer(reply)
         elif reply.calls:
-            discarded = await self._chosen_calls.find_unchosen(calls.list_valid(), emit)
+            valid = calls.list_valid()
+            discarded = await self._chosen_calls.find_unchosen(valid, emit)
+            discarded = discarded or await self._likely_calls.find_misplaced(valid, emit)
         elif not reply.described:
             rules, text = self._reply_rules, reply.shown_text
             discarded = self._find_unfit(reply, "chat") or rules.find_unrelated(text) or rules.find_repeated(text)

@@ -26,6 +26,7 @@ from ..calls.described_calls import (
     asks_to_remember,
     find_takers,
     is_file_name,
+    is_follow_up,
     is_question,
     is_taken,
     list_follow_ups,
@@ -57,6 +58,7 @@ from .argument_values import (
     is_generic,
     is_placeholder,
     is_uninformative,
+    keep_values_before,
     list_unsupported,
     list_unsupported_optional,
     list_unsupported_required,
@@ -255,8 +257,11 @@ class ValueRules(TurnRules):
             return False
         if by_question and may_write(tool) and any(map(is_composed, walk_leaves(arguments))):
             return False
+        # "and the day after?" goes on with a call: its other values are meant
+        goes_on = (tool.server, tool.name) in evidence.called_before and is_follow_up(evidence.question.original)
+        before = [str(leaf) for call in evidence.results_before for leaf in walk_leaves(call.arguments) if goes_on]
         # the folder of a server may stand before the name of a file that the question has
-        asked = Source("\n".join([evidence.question.original, evidence.referred, *self._folders]))
+        asked = Source("\n".join([evidence.question.original, evidence.referred, *before, *self._folders]))
         source = asked if by_question else evidence.known
         unsupported = list_unsupported(tool, arguments, source, evidence.question)
         if not unsupported or may_write(tool):
@@ -362,7 +367,10 @@ class ValueRules(TurnRules):
         working = find_working_folder()
         arguments = fill_folder(tool, arguments, question, folders, working)
         arguments = write_full_paths(arguments, folders, working, question.original)
-        return drop_unasked(tool, arguments, question) if self._are_strict and not may_write(tool) else arguments
+        if not self._are_strict or may_write(tool):
+            return arguments
+        arguments = drop_unasked(tool, arguments, question)
+        return keep_values_before(tool, arguments, self._evidence, is_follow_up(question.original))
 
 
 def _leaves_out_file(tool: Tool, leaves: Sequence[tuple[str, str]], place: str) -> bool:

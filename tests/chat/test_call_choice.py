@@ -28,7 +28,7 @@ from rkllm_chat.config.settings import Generation, Settings
 from rkllm_chat.core.events import CallsDetected, Text, Usage
 from rkllm_chat.core.i18n import load
 from rkllm_chat.core.messages import Message, Tool
-from rkllm_chat.core.protocols import decline_all
+from rkllm_chat.core.protocols import CallPosition, Consent, decline_all
 from rkllm_chat.prompt.tool_ranking import extract_terms
 from stage import call_text, collect, take_turn
 
@@ -54,6 +54,7 @@ class ChoosingBackend(ScriptedBackend):
         loses_conversation: Whether another prompt costs it the conversation.
     """
 
+    CLOSE = -25.0
     name, parameter_count = "scripted-1.5b", 1_500_000_000
     supports_grammar = True
     loses_conversation = False
@@ -100,7 +101,7 @@ class ChoosingBackend(ScriptedBackend):
             name, about = (described[1], described[0]) if described else ("", "")
             shared = not {*extract_terms(message)}.isdisjoint(extract_terms(about))
             score = -29.0 if shared else -30.0
-            score = -25.0 if name and name == self.preferred.get(message) else score
+            score = self.CLOSE if name and name == self.preferred.get(message) else score
             yield MessageScore(-20.0 if name and name == self.likeliest.get(message) else score)
             names += [name] if name else []
         self.compared.append(names)
@@ -539,6 +540,59 @@ def test_a_model_that_is_too_small_to_know_is_not_asked(monkeypatch: pytest.Monk
     monkeypatch.setattr(ChoosingBackend, "parameter_count", 500_000_000)
     chat, _, backend = open_choosing_town(["Breathe slowly."], {})
     assert read(take_turn(chat, "Any idea against stage fright?")) == "Breathe slowly." and backend.asked == []
+
+
+@pytest.mark.parametrize("history", [(), TALKED], ids=["first turn", "later turn"])
+def test_a_small_model_is_made_to_call_the_tool_that_a_message_is_by_far_likeliest_for(
+    history: Sequence[Message], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ChoosingBackend, "parameter_count", 500_000_000)
+    question = "Kiek valandų dabar Vilnius mieste?"
+    chat, toolbox, backend = open_choosing_town([CLOCK, RESULTS["get_clock"], "-"], {}, history)
+    backend.likeliest = {question: "get_clock"}
+    assert read(take_turn(chat, question)) == RESULTS["get_clock"]  # before it replies in words
+    assert toolbox.called == [("get_clock", {"place": "Vilnius"})]
+    assert "get_clock" in backend.forced[0] and "get_bill" not in backend.forced[0]
+    assert not {*Town.WRITING} & {*backend.compared[0]}  # nobody asks for a change
+
+
+def test_each_part_of_a_message_to_a_small_model_has_its_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ChoosingBackend, "parameter_count", 500_000_000)
+    parts = {"What is open in Vilnius?": "get_clock", "What is in order 17?": "get_bill"}
+    chat, toolbox, backend = open_choosing_town([CLOCK, BILL, f"{RESULTS['get_clock']} No bill.", "-"], {})
+    backend.likeliest = parts
+    take_turn(chat, " ".join(parts))
+    assert toolbox.called == [("get_clock", {"place": "Vilnius"}), ("get_bill", {"number": "17"})]
+
+
+@pytest.mark.parametrize("is_close", [True, False], ids=["two tools are likely", "no tool is likely"])
+def test_a_small_model_replies_where_no_tool_is_by_far_likeliest(
+    is_close: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ChoosingBackend, "parameter_count", 500_000_000)
+    question = "Any idea against stage fright?"
+    chat, toolbox, backend = open_choosing_town(["Breathe slowly."], {})
+    if is_close:
+        backend.likeliest, backend.preferred = {question: "get_clock"}, {question: "get_bill"}
+        monkeypatch.setattr(ChoosingBackend, "CLOSE", -20.0)
+    assert read(take_turn(chat, question)) == "Breathe slowly."
+    assert toolbox.called == [] and backend.compared and backend.forced == []
+
+
+def test_a_call_that_a_user_declines_is_not_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ChoosingBackend, "parameter_count", 500_000_000)
+    question = "Kiek valandų dabar Vilnius mieste?"
+    _, toolbox, backend = open_choosing_town([CLOCK, "I do not know.", "-"], {})
+    backend.likeliest = {question: "get_clock"}
+    asked = list[str]()
+
+    async def decline(tool: Tool, _arguments: Mapping[str, Any], _position: CallPosition) -> Consent:
+        asked.append(tool.name)
+        return "no"
+
+    settings = Settings(policy=Policy(approve="ask"), prompt_profile="qwen2.5")
+    assert read(take_turn(Conversation(backend, toolbox, settings, load(), decline), question)) == "I do not know."
+    assert toolbox.called == [] and asked == ["get_clock"]
 
 
 def test_a_name_may_be_translated_for_a_call_that_is_preferred() -> None:

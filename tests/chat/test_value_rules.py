@@ -513,6 +513,46 @@ def test_the_next_question_may_go_on_with_the_tool_of_the_one_before() -> None:
     assert [arguments["name"] for _, arguments in toolbox.called] == ["Mira", "Tom"] and answer == "Hello, Ana."
 
 
+class Rental(Office):
+    """The price of a bike."""
+
+    TOOLS: Mapping[str, tuple[bool, str, str]] = {"get_price": (True, "model", "days helmet")}
+
+
+@pytest.mark.parametrize(
+    ("question", "second", "made"),
+    [
+        ("With a helmet?", {"model": "Volt", "helmet": True}, {"model": "Volt", "days": 3, "helmet": True}),
+        ("Thanks! And the Tandem?", {"model": "Tandem"}, {"model": "Tandem", "days": 3}),
+        ("And for 2 days?", {"model": "Volt", "days": 2}, {"model": "Volt", "days": 2}),
+        (
+            "What does the Volt cost with a helmet?",
+            {"model": "Volt", "helmet": True},
+            {"model": "Volt", "helmet": True},
+        ),
+        ("What does the Tandem cost?", {"model": "Tandem"}, {"model": "Tandem"}),
+    ],
+)
+def test_a_question_that_goes_on_with_a_look_up_keeps_its_other_values(
+    question: str, second: Mapping[str, Any], made: Mapping[str, Any]
+) -> None:
+    price = call_text("get_price", model="Volt", days=3)
+    toolbox = Rental()
+    replies = [price, "It is 98.6.", call_text("get_price", **second), "It is 98.6, too.", "-"]
+    chat = make_chat(replies, toolbox, policy=Policy(allow=("*",)), prompt_profile="qwen2.5")
+    take_turn(chat, "What does the Volt cost for 3 days?")
+    take_turn(chat, question)
+    assert [arguments for _, arguments in toolbox.called][1:] == [made]
+
+
+def test_the_month_of_a_date_may_be_said_in_other_languages() -> None:
+    for said, month in (("31. Oktober 2026", 10), ("31 août 2026", 8), ("31 de marzo de 2026", 3)):
+        booked = call_text("add_event", title="Volt", date=f"2026-{month:02}-31", time="09:30")
+        chat, toolbox = open_office([booked, "98.6", "-"], prompt_profile="qwen2.5")
+        take_turn(chat, f"Please add Volt: {said}, 09:30.")
+        assert [name for name, _ in toolbox.called] == ["add_event"]
+
+
 def test_a_refusal_without_a_call_is_asked_for_once_more_as_without_tools_where_that_was_measured() -> None:
     no, story = "I'm sorry, but I can't assist with that.", "Once upon a time there was a fox."
     replies = [NOTE, "It is 98.6.", "Nice to meet you, Mira.", no, no, story, no]
