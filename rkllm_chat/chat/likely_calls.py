@@ -28,11 +28,16 @@ _TEMPERATURE = 2.0
 
 
 class LikelyCalls:
-    """The calls of one turn that a model is made to write before it replies."""
+    """The calls of one turn that a model is made to write before it replies.
+
+    Attributes:
+        is_for_none: The message is likelier for no tool than for any one.
+    """
 
     def __init__(self, chat: Conversation, requests: ReplyRequests) -> None:
         self._chat = chat
         self._likely_tools = LikelyTools(chat, requests)
+        self.is_for_none = False
         self._asked = set[str]()
 
     async def find(self, emit: Emit) -> AskedCall | None:
@@ -50,6 +55,7 @@ class LikelyCalls:
                 continue
             self._asked.add(part)
             ranked = await self._likely_tools.rank(drop_told(part), list_choosable_tools(chat, part), emit)
+            self.is_for_none = bool(ranked) and ranked[0][1] <= 0 and len(parts) == 1
             if ranked and _compute_share([score for _, score in ranked]) > _LEAST:
                 return AskedCall([ranked[0][0]], part if len(parts) > 1 else "", by_question=True)
         return None
@@ -66,8 +72,9 @@ class LikelyCalls:
             return None
         ranked = await self._likely_tools.rank(drop_told(question), list_choosable_tools(chat, question), emit)
         likely = list_likely(ranked)
-        is_likely = not ranked or any(run.tool in likely for run in prepared)
-        return None if is_likely else ReplyDiscarded(reason="misplaced", values=prepared[0].tool.name)
+        if not ranked or any(run.tool in likely for run in prepared):
+            return None
+        return ReplyDiscarded(reason="misplaced" if likely else "unspoken", values=prepared[0].tool.name)
 
     @property
     def _may_compare(self) -> bool:

@@ -8,7 +8,7 @@ every language that it was trained on (a noisy channel: https://arxiv.org/abs/21
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ..backends.base import MessageScorer
 from ..calls.schema.resolve import properties_of
@@ -52,7 +52,10 @@ class LikelyTools:
         self._scores: dict[str, dict[str, float]] = {}  # by message and full name of the tool
 
     async def rank(self, message: str, tools: Sequence[Tool], emit: Emit) -> list[tuple[Tool, float]]:
-        """Return tools with how much likelier a message is for who asks for one than for anybody, the likeliest first.
+        """Return tools with how much likelier a message is for who asks for one than for none, the likeliest first.
+
+        None of them is anybody, who asks for a sum of what was told, and who asks for what they said: these call no
+        tool, and no word of theirs says so in each language.
 
         Args:
             message: The message, or a part of it.
@@ -72,7 +75,8 @@ class LikelyTools:
         prompts: dict[str, Sequence[Message]] = {
             tool.full_name: _make_prompt(self._chat, tool, message) for tool in asked
         }
-        prompts[""] = [Message("user", message)]  # of anybody
+        without = _make_prompts_without_tool(self._chat, message)
+        prompts |= without
         new = [name for name in prompts if name not in scores]
         try:
             found = await self._requests.score_messages([prompts[name] for name in new], emit)
@@ -80,10 +84,11 @@ class LikelyTools:
             _log.warning("Tools could not be compared: %s", error)
             return []
         scores.update(zip(new, found, strict=True))
-        telling = OpenRequests(self._chat).find_telling_servers(message)
+        none = max(scores[name] for name in without)
+        is_for_one = any(scores[tool.full_name] > none for tool in asked)
+        telling = OpenRequests(self._chat).find_telling_servers(message) if is_for_one else set[str]()
         likely = [
-            (tool, scores[tool.full_name] - scores[""] + (_TOLD if tool.server in telling else 0))
-            for tool in words_first
+            (tool, scores[tool.full_name] - none + (_TOLD if tool.server in telling else 0)) for tool in words_first
         ]
         return sorted(likely, key=lambda pair: -pair[1])
 
@@ -110,6 +115,12 @@ def _make_prompt(chat: Conversation, tool: Tool, message: str) -> Sequence[Messa
     return [Message("system", text), Message("user", message)]
 
 
+def _make_prompts_without_tool(chat: Conversation, message: str) -> Mapping[str, Sequence[Message]]:
+    asked = Message("user", message)
+    said = {name: chat.prompt_words(f"prompt.{name}") for name in ("asked_before", "asked_sum")}
+    return {"": [asked], **{name: [Message("system", text), asked] for name, text in said.items()}}
+
+
 async def prepare_tools(chat: Conversation) -> None:
     """Evaluate what is said of each tool that reads, while the engine is idle, if messages may be compared with them.
 
@@ -119,4 +130,4 @@ async def prepare_tools(chat: Conversation) -> None:
     tools = list_reading(chat.toolbox.tools)[:_MAX_TOOLS]
     if tools and can_compare(chat) and isinstance(chat.backend, MessageScorer):
         prompts = [_make_prompt(chat, tool, "") for tool in tools]
-        await chat.backend.prepare_scores([*prompts, [Message("user", "")]])
+        await chat.backend.prepare_scores([*prompts, *_make_prompts_without_tool(chat, "").values()])

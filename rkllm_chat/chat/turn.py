@@ -290,7 +290,8 @@ class Turn:
         chat, described = self._chat, [event.call for event in reply.described]
         offered = self._chosen_calls.list_likelier() or ([] if has_called(self._chat) else described)
         accepted = await calls.offer(offered, must_ask=False)
-        asked_calls = iter(()) if accepted else list_asked_calls(chat, reply.shown_text, rejected, described)
+        is_settled = accepted or self._likely_calls.is_for_none
+        asked_calls = iter(()) if is_settled else list_asked_calls(chat, reply.shown_text, rejected, described)
         for asked in asked_calls:
             if calls.was_declined:
                 break

@@ -39,8 +39,8 @@ class PromptProfile:
         writes_unmarked: The family writes calls without a marker, also behind prose.
         callless_parameters: Number of parameters up to which no model of the row called a tool when it was measured.
         choosing_parameters: Number of parameters from which on a model is asked whether it would call a tool or reply
-            in words, with the sentences `call_or_words` and `words_or_call`, and its messages are scored behind each
-            tool (`asked_tool`); 0 if none is.
+            in words, with the sentences `call_or_words` and `words_or_call`; 0 if none is. Messages are scored behind
+            each tool (`asked_tool`), and what calls none (`asked_before`, `asked_sum`), where calls are forced.
         sampling: Names of sampling parameters -> values, where the settings have none.
         tool_sampling: The same while tools are listed, before `sampling`: calls, and answers from their results, are
             generated as they were measured.
@@ -105,6 +105,8 @@ _QWEN = {
     "call_or_words": f"{_CHOICE} A: call {{name}}. B: reply in words. {_LETTER}",
     "words_or_call": f"{_CHOICE} A: reply in words. B: call {{name}}. {_LETTER}",
     "asked_tool": "The user asks for this: {tool}",
+    "asked_before": "The user asks what they said before.",
+    "asked_sum": "The user asks for a sum, a share or the change, from the amounts that were just told.",
 }
 _ANSWER_IN_ONE_SENTENCE = "Answer the question from this result in one sentence."
 _ANSWER_QUESTION = "Answer from {results:this result in one sentence|these results in a few sentences}: {question}"

@@ -27,7 +27,7 @@ from rkllm_chat.config.policy import Policy
 from rkllm_chat.config.settings import Generation, Settings
 from rkllm_chat.core.events import CallsDetected, Text, Usage
 from rkllm_chat.core.i18n import load
-from rkllm_chat.core.messages import Message, Tool
+from rkllm_chat.core.messages import Message, Tool, ToolResult
 from rkllm_chat.core.protocols import CallPosition, Consent, decline_all
 from rkllm_chat.prompt.tool_ranking import extract_terms
 from stage import call_text, collect, take_turn
@@ -44,6 +44,7 @@ class ChoosingBackend(ScriptedBackend):
     Attributes:
         preferred: Message -> tool that it would call.
         likeliest: Message -> tool that it finds likelier than any other, where it is asked for one of several.
+        of_before: Messages that it finds likelier of who asks for what was said before.
         unsure: Messages of which it hardly knows.
         doubtful: Messages of which it is less sure than of others.
         unwilling: Messages for which it does not prefer the likeliest tool.
@@ -63,6 +64,7 @@ class ChoosingBackend(ScriptedBackend):
         super().__init__(replies)
         self.preferred = preferred
         self.likeliest: dict[str, str] = {}
+        self.of_before: set[str] = set()
         self.unsure: set[str] = set()
         self.doubtful: set[str] = set()
         self.unwilling: set[str] = set()
@@ -102,7 +104,9 @@ class ChoosingBackend(ScriptedBackend):
             shared = not {*extract_terms(message)}.isdisjoint(extract_terms(about))
             score = -29.0 if shared else -30.0
             score = self.CLOSE if name and name == self.preferred.get(message) else score
-            yield MessageScore(-20.0 if name and name == self.likeliest.get(message) else score)
+            score = -20.0 if name and name == self.likeliest.get(message) else score
+            asks_no_tool = len(prompt) > 1 and not name
+            yield MessageScore(-15.0 if asks_no_tool and message in self.of_before else score)
             names += [name] if name else []
         self.compared.append(names)
 
@@ -577,6 +581,61 @@ def test_a_small_model_replies_where_no_tool_is_by_far_likeliest(
         monkeypatch.setattr(ChoosingBackend, "CLOSE", -20.0)
     assert read(take_turn(chat, question)) == "Breathe slowly."
     assert toolbox.called == [] and backend.compared and backend.forced == []
+
+
+@pytest.mark.parametrize("parameters", [500_000_000, 1_500_000_000])
+def test_what_is_likelier_of_who_asks_for_what_was_said_is_asked_of_no_tool(
+    parameters: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ChoosingBackend, "parameter_count", parameters)
+    question = "Und wie teuer war das, Lyon?"
+    chat, toolbox, backend = open_choosing_town(["It was 7 euros.", CLOCK, "-"], {question: "get_clock"}, TALKED)
+    backend.likeliest, backend.of_before = {question: "get_clock"}, {question}
+    assert read(take_turn(chat, question)) == "It was 7 euros." and toolbox.called == []
+    assert backend.forced == []
+
+
+def test_a_call_of_a_small_model_for_what_asks_for_no_tool_does_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ChoosingBackend, "parameter_count", 500_000_000)
+    question = "Und wie teuer war das, Lyon?"
+    replies = [call_text("get_clock", place="Lyon"), "It was 7 euros."]
+    chat, toolbox, backend = open_choosing_town(replies, {}, TALKED)
+    backend.of_before = {question}
+    turn = take_turn(chat, question)
+    assert read(turn) == "It was 7 euros." and toolbox.called == [] and list_reasons(turn) == ["unspoken"]
+
+
+@pytest.mark.parametrize("name", ["get_clok", "get_bill"], ids=["no tool", "another tool"])
+def test_a_small_model_that_calls_another_tool_is_made_to_call_a_likely_one(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ChoosingBackend, "parameter_count", 500_000_000)
+    question = "Kiek valandų dabar Vilnius mieste?"
+    replies = [call_text(name, number="Vilnius"), CLOCK, RESULTS["get_clock"], "-"]
+    chat, toolbox, backend = open_choosing_town(replies, {}, TALKED)
+    backend.likeliest, backend.preferred = {question: "get_clock"}, {question: "list_events"}
+    monkeypatch.setattr(ChoosingBackend, "CLOSE", -20.0)  # two tools are likely
+    assert read(take_turn(chat, question)) == RESULTS["get_clock"]
+    assert toolbox.called == [("get_clock", {"place": "Vilnius"})]
+
+
+def test_tools_of_a_server_that_told_of_what_is_named_are_likelier(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ChoosingBackend, "parameter_count", 500_000_000)
+    question = "How old is Dentist?"
+    told = ToolResult("desk", "list_events", {"date": "monday"}, "completed", "Dentist, 15:30")
+    before = [
+        Message("user", "What is on monday?"),
+        Message("assistant", call_text("list_events", date="monday")),
+        Message("tool", told.text, result=told),
+        Message("assistant", "The dentist."),
+    ]
+    bill = call_text("get_bill", number="Dentist")
+    chat, toolbox, backend = open_choosing_town([bill, "It is 3 years old.", "-", "-"], {}, before)
+    backend.likeliest, backend.preferred = {question: "get_bill"}, {question: "get_clock"}
+    monkeypatch.setattr(ChoosingBackend, "CLOSE", -20.0)  # without it, the clock of another server is as likely
+    take_turn(chat, question)
+    assert toolbox.called == [("get_bill", {"number": "Dentist"})]
+    assert "get_bill" in backend.forced[0] and "get_clock" not in backend.forced[0]
 
 
 def test_a_call_that_a_user_declines_is_not_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
