@@ -348,15 +348,14 @@ class Evidence:
         return "\n".join(map(_write_call, self.results_before)) if is_reference else ""
 
     def find_telling_servers(self, message: str) -> set[str]:
-        """Return the servers that told of what a message names, or that the turn before asked, if it refers to that.
+        """Return the servers that have told, in earlier turns, of what a message names.
 
         Args:
             message: The question, or a part of it.
         """
         names = [name for name in list_names(message) if name[0].isalpha()]
         told = [result for result in self.earlier_calls if any(map(Source(result.text).has, names))]
-        referred = self.results_before if REFERENCE.search(normalize(message)) else []
-        return {result.server for result in (*told, *referred) if result.status == "completed"}
+        return {result.server for result in told if result.status == "completed"}
 
     @property
     def ran_or_refused(self) -> Sequence[ToolResult]:

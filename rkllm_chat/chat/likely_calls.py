@@ -49,14 +49,18 @@ class LikelyCalls:
         chat, question = self._chat, find_question(self._chat)
         if not self._may_compare or tells_only(question) or asks_what_was_said(question):
             return None
-        parts = OpenRequests(chat).list_parts() or ([] if has_called(chat) else [question])
+        parts, is_first = OpenRequests(chat).list_parts(), not has_called(chat)
+        if is_first and len(parts) < 2:
+            parts = [question]  # "Is it ready? The ticket is R-318."
+        tools = [tool for tool in chat.toolbox.tools if tool.server]
         for part in parts:
             if part in self._asked:
                 continue
             self._asked.add(part)
-            ranked = await self._likely_tools.rank(drop_told(part), list_choosable_tools(chat, part), emit)
-            self.is_for_none = bool(ranked) and ranked[0][1] <= 0 and len(parts) == 1
-            if ranked and _compute_share([score for _, score in ranked]) > _LEAST:
+            ranked = await self._likely_tools.rank(drop_told(part), tools, emit)
+            self.is_for_none = is_first and parts == [question] and bool(ranked) and ranked[0][1] <= 0
+            is_sure = bool(ranked) and _compute_share([score for _, score in ranked]) > _LEAST
+            if is_sure and ranked[0][0] in list_choosable_tools(chat, part):
                 return AskedCall([ranked[0][0]], part if len(parts) > 1 else "", by_question=True)
         return None
 
@@ -70,7 +74,8 @@ class LikelyCalls:
         chat, question = self._chat, find_question(self._chat)
         if not (prepared and self._may_compare) or has_called(chat) or any(may_write(run.tool) for run in prepared):
             return None
-        ranked = await self._likely_tools.rank(drop_told(question), list_choosable_tools(chat, question), emit)
+        tools = [tool for tool in chat.toolbox.tools if tool.server]
+        ranked = await self._likely_tools.rank(drop_told(question), tools, emit)
         likely = list_likely(ranked)
         if not ranked or any(run.tool in likely for run in prepared):
             return None

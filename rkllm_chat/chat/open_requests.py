@@ -204,7 +204,7 @@ class OpenRequests(TurnRules):
         return self._evidence.list_changed(tool.server, tool.name, arguments)
 
     def find_telling_servers(self, message: str) -> set[str]:
-        """Return the servers that told of what a message names, or refers to; see `Evidence.find_telling_servers`."""
+        """Return the servers that told of what a message names; see `Evidence.find_telling_servers`."""
         return self._evidence.find_telling_servers(message)
 
     def find_helping_tools(self) -> list[Tool]:

@@ -22,7 +22,7 @@ from .conversation import Conversation
 from .event_stream import Emit
 from .open_requests import OpenRequests
 from .reply_requests import ReplyRequests
-from .tool_traits import list_reading
+from .tool_traits import may_write
 
 __all__ = ["LikelyTools", "is_far_likelier", "list_likely", "prepare_tools"]
 
@@ -122,12 +122,12 @@ def _make_prompts_without_tool(chat: Conversation, message: str) -> Mapping[str,
 
 
 async def prepare_tools(chat: Conversation) -> None:
-    """Evaluate what is said of each tool that reads, while the engine is idle, if messages may be compared with them.
+    """Evaluate what is said of each tool, those that read first, while the engine is idle, if messages are compared.
 
     Raises:
         ChatError: The engine failed.
     """
-    tools = list_reading(chat.toolbox.tools)[:_MAX_TOOLS]
+    tools = sorted((tool for tool in chat.toolbox.tools if tool.server), key=may_write)[:_MAX_TOOLS]
     if tools and can_compare(chat) and isinstance(chat.backend, MessageScorer):
         prompts = [_make_prompt(chat, tool, "") for tool in tools]
         await chat.backend.prepare_scores([*prompts, *_make_prompts_without_tool(chat, "").values()])

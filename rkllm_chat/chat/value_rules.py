@@ -439,7 +439,9 @@ def _find_first_reason(
     question = evidence.question.original
     if is_strict and may_write(tool) and is_question(question):
         return "unasked"
-    if is_strict and (tells_only(question) or not (is_chosen or is_relevant(tool, arguments, evidence))):
+    is_told_of = tool.server in evidence.find_telling_servers(question) and not may_write(tool)
+    is_about = is_chosen or is_told_of or is_relevant(tool, arguments, evidence)
+    if is_strict and (tells_only(question) or not is_about):
         return "unspoken"  # who asks for nothing looks nothing up, and says what is to be remembered
     if is_strict and not may_write(tool) and (asks_to_remember(question) or _is_told_text(arguments, evidence)):
         return "unspoken"

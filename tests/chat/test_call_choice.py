@@ -557,7 +557,15 @@ def test_a_small_model_is_made_to_call_the_tool_that_a_message_is_by_far_likelie
     assert read(take_turn(chat, question)) == RESULTS["get_clock"]  # before it replies in words
     assert toolbox.called == [("get_clock", {"place": "Vilnius"})]
     assert "get_clock" in backend.forced[0] and "get_bill" not in backend.forced[0]
-    assert not {*Town.WRITING} & {*backend.compared[0]}  # nobody asks for a change
+
+
+def test_a_small_model_is_not_made_to_change_what_nobody_asks_to_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ChoosingBackend, "parameter_count", 500_000_000)
+    question = "Ar kavos nereikia?"
+    chat, toolbox, backend = open_choosing_town(["I do not know."], {})
+    backend.likeliest = {question: "write_file"}
+    assert read(take_turn(chat, question)) == "I do not know."
+    assert toolbox.called == [] and backend.forced == []
 
 
 def test_each_part_of_a_message_to_a_small_model_has_its_call(monkeypatch: pytest.MonkeyPatch) -> None:
