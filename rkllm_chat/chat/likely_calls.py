@@ -77,7 +77,8 @@ class LikelyCalls:
         tools = [tool for tool in chat.toolbox.tools if tool.server]
         ranked = await self._likely_tools.rank(drop_told(question), tools, emit)
         likely = list_likely(ranked)
-        if not ranked or any(run.tool in likely for run in prepared):
+        requests = OpenRequests(chat)
+        if not ranked or any(run.tool in likely or requests.was_called_before(run.tool) for run in prepared):
             return None
         return ReplyDiscarded(reason="misplaced" if likely else "unspoken", values=prepared[0].tool.name)
 

@@ -38,6 +38,8 @@ _FAR_LIKELIER, _FAR_LIKELIER_PART = 4.0, 0.3
 message make all tools of their server likely."""
 _MAX_LIKELY = 5
 """How many of the likeliest tools a model is made to choose from; the first is not far likelier than the last."""
+_WITHOUT_TOOL = ("asked_before", "asked_sum", "asked_knowledge")
+"""Sentences about messages that ask for something, and for no tool."""
 _TOLD = 5.0
 """Logits by which tools of a server are likelier that told of what a message names: "How old is Otto?"."""
 
@@ -54,8 +56,8 @@ class LikelyTools:
     async def rank(self, message: str, tools: Sequence[Tool], emit: Emit) -> list[tuple[Tool, float]]:
         """Return tools with how much likelier a message is for who asks for one than for none, the likeliest first.
 
-        None of them is anybody, who asks for a sum of what was told, and who asks for what they said: these call no
-        tool, and no word of theirs says so in each language.
+        Who asks for none is anybody, or asks for a sum of what was told, for what they said before, or for what is
+        generally known.
 
         Args:
             message: The message, or a part of it.
@@ -98,8 +100,8 @@ class LikelyTools:
 
 
 def is_far_likelier(score: float, than: float) -> bool:
-    """Return whether a tool with a score is far likelier than one with another."""
-    return score - than > max(_FAR_LIKELIER, _FAR_LIKELIER_PART * score)
+    """Return whether a tool with a score is far likelier than one with another, and than none."""
+    return score > 0 and score - than > max(_FAR_LIKELIER, _FAR_LIKELIER_PART * score)
 
 
 def list_likely(ranked: Sequence[tuple[Tool, float]]) -> list[Tool]:
@@ -117,7 +119,7 @@ def _make_prompt(chat: Conversation, tool: Tool, message: str) -> Sequence[Messa
 
 def _make_prompts_without_tool(chat: Conversation, message: str) -> Mapping[str, Sequence[Message]]:
     asked = Message("user", message)
-    said = {name: chat.prompt_words(f"prompt.{name}") for name in ("asked_before", "asked_sum")}
+    said = {name: chat.prompt_words(f"prompt.{name}") for name in _WITHOUT_TOOL}
     return {"": [asked], **{name: [Message("system", text), asked] for name, text in said.items()}}
 
 
