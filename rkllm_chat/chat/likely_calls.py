@@ -9,8 +9,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ..calls.described_calls import asks_what_was_said, drop_told, tells_only
+from ..calls.described_calls import (
+    asks_for_change,
+    asks_to_remember,
+    asks_what_was_said,
+    drop_told,
+    list_places,
+    tells_only,
+)
 from ..core.events import ReplyDiscarded
+from ..prompt.tool_ranking import find_sure_tools, index_tools
 from .asked_calls import AskedCall, find_question, has_called, list_choosable_tools
 from .call_choice import can_choose, can_compare
 from .conversation import Conversation
@@ -53,15 +61,17 @@ class LikelyCalls:
         if is_first and len(parts) < 2:
             parts = [question]  # "Is it ready? The ticket is R-318."
         tools = [tool for tool in chat.toolbox.tools if tool.server]
+        best = list[float]()
         for part in parts:
             if part in self._asked:
                 continue
             self._asked.add(part)
             ranked = await self._likely_tools.rank(drop_told(part), tools, emit)
-            self.is_for_none = is_first and parts == [question] and bool(ranked) and ranked[0][1] <= 0
+            best += [score for _, score in ranked[:1]]
             is_sure = bool(ranked) and _compute_share([score for _, score in ranked]) > _LEAST
             if is_sure and ranked[0][0] in list_choosable_tools(chat, part):
                 return AskedCall([ranked[0][0]], part if len(parts) > 1 else "", by_question=True)
+        self.is_for_none = is_first and bool(best) and max(best) <= 0 and not self._says_by_words(question)
         return None
 
     async def find_misplaced(self, prepared: Sequence[PreparedCall], emit: Emit) -> ReplyDiscarded | None:
@@ -74,6 +84,8 @@ class LikelyCalls:
         chat, question = self._chat, find_question(self._chat)
         if not (prepared and self._may_compare) or has_called(chat) or any(may_write(run.tool) for run in prepared):
             return None
+        if self._says_by_words(question):
+            return None
         tools = [tool for tool in chat.toolbox.tools if tool.server]
         ranked = await self._likely_tools.rank(drop_told(question), tools, emit)
         likely = list_likely(ranked)
@@ -81,6 +93,16 @@ class LikelyCalls:
         if not ranked or any(run.tool in likely or requests.was_called_before(run.tool) for run in prepared):
             return None
         return ReplyDiscarded(reason="misplaced" if likely else "unspoken", values=prepared[0].tool.name)
+
+    def _says_by_words(self, question: str) -> bool:
+        """Return whether words say what a question asks for, as no likelihood does: what is in a file is like anything.
+
+        It has a file, an address or a date, asks for a change, or clearly means a tool.
+        """
+        if list_places(question) or asks_for_change(question) or asks_to_remember(question):
+            return True
+        tools = index_tools(self._chat.toolbox.tools)
+        return bool(find_sure_tools(tools, question, self._chat.tool_usage.counts))
 
     @property
     def _may_compare(self) -> bool:
