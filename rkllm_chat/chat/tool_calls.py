@@ -267,7 +267,7 @@ class ReplyCalls:
             return None
         is_free = not must_ask and self._chat.is_run_by_client(run.tool)
         made_up = self._rules.list_made_up(run.tool, run.call.arguments)
-        position = CallPosition(is_described=True, made_up=made_up)
+        position = CallPosition(is_described=not by_question, made_up=made_up)
         verdict = "run" if is_free else await self._ask(run, position, must_ask)
         self.is_stopped, self.was_declined = False, verdict in ("declined", "stopped") or isinstance(verdict, Decline)
         arguments = verdict.arguments if isinstance(verdict, RunEdited) else run.call.arguments

@@ -651,15 +651,15 @@ def test_a_call_that_a_user_declines_is_not_asked_for_again(monkeypatch: pytest.
     question = "Kiek valandų dabar Vilnius mieste?"
     _, toolbox, backend = open_choosing_town([CLOCK, "I do not know.", "-"], {})
     backend.likeliest = {question: "get_clock"}
-    asked = list[str]()
+    asked = list[tuple[str, bool]]()
 
-    async def decline(tool: Tool, _arguments: Mapping[str, Any], _position: CallPosition) -> Consent:
-        asked.append(tool.name)
+    async def decline(tool: Tool, _arguments: Mapping[str, Any], position: CallPosition) -> Consent:
+        asked.append((tool.name, position.is_described))
         return "no"
 
     settings = Settings(policy=Policy(approve="ask"), prompt_profile="qwen2.5")
     assert read(take_turn(Conversation(backend, toolbox, settings, load(), decline), question)) == "I do not know."
-    assert toolbox.called == [] and asked == ["get_clock"]
+    assert toolbox.called == [] and asked == [("get_clock", False)]  # no answer describes it
 
 
 def test_a_name_may_be_translated_for_a_call_that_is_preferred() -> None:
