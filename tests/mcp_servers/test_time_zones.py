@@ -36,6 +36,7 @@ from rkllm_chat.mcp_servers.board.time_zones import (
         ("Göteborg", "Europe/Stockholm"),
         ("Den Haag", "Europe/Amsterdam"),
         ("Firenze", "Europe/Rome"),
+        ("Lisboa", "Europe/Lisbon"),
         ("Nürnberg", "Europe/Berlin"),
         ("NYC", "America/New_York"),
         ("서울", "Asia/Seoul"),
