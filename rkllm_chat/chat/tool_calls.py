@@ -259,6 +259,9 @@ class ReplyCalls:
         tools, words = self._chat.toolbox.tools, self._chat.prompt_words
         runs = (self._resolve(call, tools) for call in calls)
         run = next((run for run in runs if isinstance(run, PreparedCall)), None)
+        if run and by_question and not must_ask:
+            arguments = self._rules.drop_unsaid(run.tool, run.call.arguments)
+            run = replace(run, call=replace(run.call, arguments=arguments))
         if run is None or self.was_declined or self._state.was_made(run.fingerprint):
             return None
         if not (must_ask or self._rules.may_offer(run.tool, run.call.arguments, by_question, names)):

@@ -38,7 +38,7 @@ _FAR_LIKELIER, _FAR_LIKELIER_PART = 4.0, 0.3
 message make all tools of their server likely."""
 _MAX_LIKELY = 5
 """How many of the likeliest tools a model is made to choose from; the first is not far likelier than the last."""
-_WITHOUT_TOOL = ("asked_before", "asked_sum", "asked_knowledge")
+_WITHOUT_TOOL = ("asked_before", "asked_sum")
 """Sentences about messages that ask for something, and for no tool."""
 _TOLD = 5.0
 """Logits by which tools of a server are likelier that told of what a message names: "How old is Otto?"."""
@@ -56,8 +56,7 @@ class LikelyTools:
     async def rank(self, message: str, tools: Sequence[Tool], emit: Emit) -> list[tuple[Tool, float]]:
         """Return tools with how much likelier a message is for who asks for one than for none, the likeliest first.
 
-        Who asks for none is anybody, or asks for a sum of what was told, for what they said before, or for what is
-        generally known.
+        Who asks for none is anybody, or asks for a sum of what was told, or for what they said before.
 
         Args:
             message: The message, or a part of it.

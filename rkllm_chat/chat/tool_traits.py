@@ -26,8 +26,9 @@ __all__ = [
 ]
 
 READING_VERBS = """
-    calculate check compute convert count describe fetch find get give list look lookup query read retrieve return
-    search show view
+    analyze browse calculate check compare compute convert count describe detect estimate explain explore fetch find get
+    give inspect list locate look lookup measure preview query read recommend retrieve return search show suggest
+    summarize tell trace track translate verify view
 """
 """What tools do that only read."""
 _CHANGING_VERBS = """

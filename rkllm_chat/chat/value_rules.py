@@ -257,25 +257,34 @@ class ValueRules(TurnRules):
             return False
         if by_question and may_write(tool) and any(map(is_composed, walk_leaves(arguments))):
             return False
-        # "and the day after?" goes on with a call: its other values are meant
-        goes_on = (tool.server, tool.name) in evidence.called_before and is_follow_up(evidence.question.original)
-        before = [str(leaf) for call in evidence.results_before for leaf in walk_leaves(call.arguments) if goes_on]
-        # the folder of a server may stand before the name of a file that the question has
-        asked = Source("\n".join([evidence.question.original, evidence.referred, *before, *self._folders]))
-        source = asked if by_question else evidence.known
+        source = self._find_asked(tool, evidence) if by_question else evidence.known
         unsupported = list_unsupported(tool, arguments, source, evidence.question)
         if not unsupported or may_write(tool):
             return not unsupported
         # ハウス1 is the argument `house`
         used = [*arguments, *(str(leaf) for result in evidence.results for leaf in walk_leaves(result.arguments))]
         has_names = any(name.isascii() and name.istitle() for name in list_names(evidence.question.original))
-        has_value = len(unsupported) < len(arguments)
+        has_value = any(name not in unsupported and not isinstance(arguments[name], bool) for name in arguments)
         return not any(is_placeholder(arguments[name]) for name in unsupported) and all(
             may_be_translation(arguments[name], evidence.question, used)
             or (has_value and str(arguments[name]).isalpha() and _CODE.fullmatch(str(arguments[name])))
             or (has_names and is_time_zone(name, arguments[name]))
             for name in unsupported
         )
+
+    def drop_unsaid(self, tool: Tool, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the arguments of a look-up that the reply does not make without optional ones that nobody has said."""
+        if not self.apply_to(tool) or may_write(tool):
+            return arguments
+        unsaid = list_unsupported_optional(tool, arguments, self._find_asked(tool, self._evidence))
+        return {name: value for name, value in arguments.items() if name not in unsaid}
+
+    def _find_asked(self, tool: Tool, evidence: Evidence) -> Source:
+        """Return the question and what it refers to, or goes on with: "and the day after?" has the city of before."""
+        goes_on = (tool.server, tool.name) in evidence.called_before and is_follow_up(evidence.question.original)
+        before = [str(leaf) for call in evidence.results_before for leaf in walk_leaves(call.arguments) if goes_on]
+        # the folder of a server may stand before the name of a file that the question has
+        return Source("\n".join([evidence.question.original, evidence.referred, *before, *self._folders]))
 
     def _overwrites(self, tool: Tool, arguments: Mapping[str, Any]) -> bool:
         """Return whether a call writes a file anew to which the question adds, unread, or without what it has.

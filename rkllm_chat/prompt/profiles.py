@@ -41,7 +41,7 @@ class PromptProfile:
         choosing_parameters: Number of parameters from which on a model is asked whether it would call a tool or reply
             in words, with the sentences `call_or_words` and `words_or_call`; 0 if none is. Where calls
             are forced, messages are scored behind each tool (`asked_tool`), and behind what calls none
-            (`asked_before`, `asked_sum`, `asked_knowledge`).
+            (`asked_before`, `asked_sum`).
         sampling: Names of sampling parameters -> values, where the settings have none.
         tool_sampling: The same while tools are listed, before `sampling`: calls, and answers from their results, are
             generated as they were measured.
@@ -108,7 +108,6 @@ _QWEN = {
     "asked_tool": "The user asks for this: {tool}",
     "asked_before": "The user asks what they said before.",
     "asked_sum": "The user asks for a sum, a share or the change, from the amounts that were just told.",
-    "asked_knowledge": "The user asks for this: answer() - General knowledge, ideas, advice.",
 }
 _ANSWER_IN_ONE_SENTENCE = "Answer the question from this result in one sentence."
 _ANSWER_QUESTION = "Answer from {results:this result in one sentence|these results in a few sentences}: {question}"

@@ -646,6 +646,19 @@ def test_tools_of_a_server_that_told_of_what_is_named_are_likelier(monkeypatch: 
     assert "get_bill" in backend.forced[0] and "get_clock" not in backend.forced[0]
 
 
+def test_an_optional_value_that_nobody_said_is_left_out_of_a_call_that_a_model_is_made_to_write(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ChoosingBackend, "parameter_count", 500_000_000)
+    monkeypatch.setattr(Town, "make_schema", staticmethod(lambda _names: {"properties": {"place": {}, "genre": {}}}))
+    question = "Kiek valandų dabar Vilnius mieste?"
+    replies = [call_text("get_clock", place="Vilnius", genre="fiction"), RESULTS["get_clock"], "-"]
+    chat, toolbox, backend = open_choosing_town(replies, {})
+    backend.likeliest = {question: "get_clock"}
+    assert read(take_turn(chat, question)) == RESULTS["get_clock"]
+    assert toolbox.called == [("get_clock", {"place": "Vilnius"})]
+
+
 def test_a_call_that_a_user_declines_is_not_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ChoosingBackend, "parameter_count", 500_000_000)
     question = "Kiek valandų dabar Vilnius mieste?"

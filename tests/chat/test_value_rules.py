@@ -1294,6 +1294,7 @@ def test_a_forbidden_call_beside_others_keeps_none_of_them_from_being_run_or_cor
         (Tool("slack_post_message", "To a channel"), True),
         (Tool("table", "Books a table for tonight"), True),
         (Tool("grind", "Grind the coffee"), True),
+        (Tool("track_parcel", "Track a parcel and get its current status."), False),
         (Tool("act", "Does what the mode says."), True),
         (Tool("house", "Rules of the house"), False),
         (Tool("late_fee", "What a member pays for bringing something back late"), False),
