@@ -8,6 +8,7 @@ every language that it was trained on (a noisy channel: https://arxiv.org/abs/21
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping, Sequence
 
 from ..backends.base import MessageScorer
@@ -20,6 +21,7 @@ from ..prompt.untrusted_text import neutralize
 from .call_choice import can_compare
 from .conversation import Conversation
 from .event_stream import Emit
+from .evidence import NUMBER
 from .open_requests import OpenRequests
 from .reply_requests import ReplyRequests
 from .tool_traits import may_write
@@ -38,8 +40,8 @@ _FAR_LIKELIER, _FAR_LIKELIER_PART = 4.0, 0.3
 message make all tools of their server likely."""
 _MAX_LIKELY = 5
 """How many of the likeliest tools a model is made to choose from; the first is not far likelier than the last."""
-_WITHOUT_TOOL = ("asked_before", "asked_sum")
-"""Sentences about messages that ask for something, and for no tool."""
+_EXPRESSION = re.compile(r"(?:math_?)?expr(?:ession)?|formula", re.IGNORECASE)
+"""Name of the argument of a calculator."""
 _TOLD = 5.0
 """Logits by which tools of a server are likelier that told of what a message names: "How old is Otto?"."""
 
@@ -118,7 +120,11 @@ def _make_prompt(chat: Conversation, tool: Tool, message: str) -> Sequence[Messa
 
 def _make_prompts_without_tool(chat: Conversation, message: str) -> Mapping[str, Sequence[Message]]:
     asked = Message("user", message)
-    said = {name: chat.prompt_words(f"prompt.{name}") for name in _WITHOUT_TOOL}
+    calculates = any(_EXPRESSION.fullmatch(name) for tool in chat.toolbox.tools for name in properties_of(tool.schema))
+    # "820 + 120" is of amounts that are told now, and a calculator knows a sum better than the model
+    is_calculated = calculates or len(NUMBER.findall(message)) > 1
+    names = ("asked_before",) if is_calculated else ("asked_before", "asked_sum")
+    said = {name: chat.prompt_words(f"prompt.{name}") for name in names}
     return {"": [asked], **{name: [Message("system", text), asked] for name, text in said.items()}}
 
 

@@ -50,6 +50,7 @@ class ChoosingBackend(ScriptedBackend):
         unwilling: Messages for which it does not prefer the likeliest tool.
         asked: The messages that it was asked about, and the tools.
         compared: The tools that it was asked to compare, of which it calls the first one.
+        without_tool: What it was asked to compare with them.
         choices: What it was asked.
         forced: The grammars of the calls that it had to make.
         loses_conversation: Whether another prompt costs it the conversation.
@@ -70,6 +71,7 @@ class ChoosingBackend(ScriptedBackend):
         self.unwilling: set[str] = set()
         self.asked: list[tuple[str, str]] = []
         self.compared: list[list[str]] = []
+        self.without_tool: list[str] = []
         self.choices: list[str] = []
         self.forced: list[str] = []
 
@@ -106,6 +108,7 @@ class ChoosingBackend(ScriptedBackend):
             score = self.CLOSE if name and name == self.preferred.get(message) else score
             score = -20.0 if name and name == self.likeliest.get(message) else score
             asks_no_tool = len(prompt) > 1 and not name
+            self.without_tool += [prompt[0].text] if asks_no_tool else []
             yield MessageScore(-15.0 if asks_no_tool and message in self.of_before else score)
             names += [name] if name else []
         self.compared.append(names)
@@ -644,6 +647,24 @@ def test_tools_of_a_server_that_told_of_what_is_named_are_likelier(monkeypatch: 
     take_turn(chat, question)
     assert toolbox.called == [("get_bill", {"number": "Dentist"})]
     assert "get_bill" in backend.forced[0] and "get_clock" not in backend.forced[0]
+
+
+@pytest.mark.parametrize(
+    ("question", "parameter", "is_compared"),
+    [
+        ("Und zusammen?", "number", True),
+        ("Und zusammen?", "expression", False),  # a calculator knows it better
+        ("Und 820 + 64?", "number", False),  # of amounts that are told now
+    ],
+)
+def test_a_sum_is_told_from_what_tools_do_where_none_calculates(
+    question: str, parameter: str, is_compared: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ChoosingBackend, "parameter_count", 500_000_000)
+    monkeypatch.setattr(Town, "TOOLS", {**Town.TOOLS, "reckon": ("desk", parameter, "Work out a number")})
+    chat, _, backend = open_choosing_town(["It is 7.", "-"], {}, TALKED)
+    take_turn(chat, question)
+    assert any("a sum" in text for text in backend.without_tool) == is_compared
 
 
 def test_an_optional_value_that_nobody_said_is_left_out_of_a_call_that_a_model_is_made_to_write(
