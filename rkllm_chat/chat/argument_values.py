@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -66,6 +66,8 @@ _PAST_TIME = re.compile(r"(?:last|past) \w+|(?:\d+|an?|one) [a-z]+ ago", re.IGNO
 """A time relative to now, which version control accepts: "2 weeks ago"."""
 _PATH_NAME = re.compile(r"(?:path|folder|directory|dir|repo|repository)$", re.IGNORECASE)
 """Name of an argument that takes a path."""
+_REPOSITORY_NAME = re.compile(r"repo", re.IGNORECASE)
+"""That of a repository, which a server has one of."""
 _THIS_FOLDER = (".", "./")
 _MAX_PATH_LENGTH = 400
 """Characters of a path that is looked for."""
@@ -204,20 +206,25 @@ def drop_made_up_days(tool: Tool, arguments: Mapping[str, Any], evidence: Eviden
 
 
 def fill_folder(
-    tool: Tool, arguments: Mapping[str, Any], question: Source, folders: Sequence[str], working: str
+    tool: Tool, arguments: Mapping[str, Any], evidence: Evidence, folders: Sequence[str], working: str
 ) -> Mapping[str, Any]:
     """Return the arguments with the only folder of the tool's server where a required one says nothing of a path.
 
-    "The last commit of this repository": a model writes "/path/to/repo", or ".", which is the folder that the program
-    works in, and the server's entry says which it is.
+    "The last commit of this repository": a model writes "/path/to/repo", an address that it makes up, or ".", which is
+    the folder that the program works in, and the server's entry says which it is.
     """
     if len(folders) != 1:
         return arguments
-    required, files = required_of(tool.schema), list_places(question.original)
+    required, files = required_of(tool.schema), list_places(evidence.question.original)
     unsaid = () if Path(working).is_relative_to(folders[0]) else _THIS_FOLDER
+
+    def is_unsaid(name: str, value: object) -> bool:
+        is_made_up = _REPOSITORY_NAME.search(name) is not None and not evidence.known.has(value)
+        return is_placeholder(value) or value in unsaid or is_made_up
+
     return {
         name: next((file for file in files if str(value).endswith(f"/{file}")), folders[0])
-        if name in required and _PATH_NAME.search(name) and (is_placeholder(value) or value in unsaid)
+        if name in required and _PATH_NAME.search(name) and is_unsaid(name, value)
         else value
         for name, value in arguments.items()
     }
@@ -291,15 +298,33 @@ def names_file(arguments: Mapping[str, Any], files: Sequence[str]) -> bool:
 
 
 def drops_lines(arguments: Mapping[str, Any], evidence: Evidence) -> bool:
-    """Return whether a call writes a file that a request adds to without all that it had, or with nothing else."""
+    """Return whether a call writes a file that a request adds to without all that it had, or with nothing else.
+
+    So does an edit that puts the new line in the place of an old one.
+    """
+    if not ADDS.search(evidence.question.text):
+        return False
+    if any(old.strip() and old not in new for old, new in _list_edits(arguments)):
+        return True
     values = [*map(str, walk_leaves(arguments))]
     completed = (result for result in evidence.results if result.status == "completed")
     read = [result for result in completed if any(value in values for value in walk_leaves(result.arguments))]
-    if "content" not in arguments or not (read and ADDS.search(evidence.question.text)):
+    if "content" not in arguments or not read:
         return False
     had = {line.strip() for result in read for line in result.text.splitlines()}
     written = {line.strip() for line in str(arguments["content"]).splitlines()}
     return any(line not in str(arguments["content"]) for line in had) or written <= had
+
+
+def _list_edits(value: object) -> Iterator[tuple[str, str]]:
+    """Yield the old and the new text of each edit: `{"oldText": "milk", "newText": "tea"}`."""
+    if isinstance(value, Mapping):
+        texts = {split_name(str(name)).casefold().split()[0]: text for name, text in value.items() if str(name).strip()}
+        if isinstance(texts.get("old"), str) and isinstance(texts.get("new"), str):
+            yield texts["old"], texts["new"]
+    inside = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
+    for item in inside:
+        yield from _list_edits(item)
 
 
 def is_placeholder(value: object) -> bool:

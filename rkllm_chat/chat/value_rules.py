@@ -291,9 +291,10 @@ class ValueRules(TurnRules):
 
         Allowed to write, a model put the line in the place of the list. A person sees what is left out, and decides.
         """
-        adds = ADDS.search(self._evidence.question.text) is not None and "content" in arguments
+        adds = ADDS.search(self._evidence.question.text) is not None
         drops = not self._chat.can_ask and drops_lines(arguments, self._evidence)
-        return may_write(tool) and adds and (drops or names_file(arguments, self.list_unread()))
+        writes_unread = "content" in arguments and names_file(arguments, self.list_unread())
+        return may_write(tool) and adds and (drops or writes_unread)
 
     def _repeats_earlier_call(self, tool: Tool, arguments: Mapping[str, Any], evidence: Evidence) -> bool:
         """Return whether a call of an earlier turn is only made again: it has nothing of the question.
@@ -374,7 +375,7 @@ class ValueRules(TurnRules):
             arguments = arguments if may_write(tool) else fill_day(tool, arguments, said)
         folders = self._chat.get_folders().get(tool.server, ())
         working = find_working_folder()
-        arguments = fill_folder(tool, arguments, question, folders, working)
+        arguments = fill_folder(tool, arguments, self._evidence, folders, working)
         arguments = write_full_paths(arguments, folders, working, question.original)
         if not self._are_strict or may_write(tool):
             return arguments

@@ -234,6 +234,17 @@ def test_a_file_that_a_request_adds_to_is_not_overwritten_unread(tmp_path: Path)
         assert is_written or "hing was changed" in answer
 
 
+@pytest.mark.parametrize(("new", "is_made"), [("butter", False), (f"{RESULTS['read_file']}\nbutter", True)])
+def test_an_edit_that_adds_to_a_file_keeps_what_it_has(new: str, is_made: bool) -> None:
+    edit = call_text("edit_file", path="bakery.txt", edits=[{"oldText": RESULTS["read_file"], "newText": new}])
+    chat, toolbox = open_town([call_text("read_file", path="bakery.txt"), edit, *["It is done."] * 6])
+    toolbox.TOOLS = {"edit_file": ("files", "path edits", "Edit a file"), **Town.TOOLS}
+    toolbox.WRITING = (*Town.WRITING, "edit_file")
+    answer = read(take_turn(chat, "Please add butter to the list in bakery.txt"))
+    assert [name for name, _ in toolbox.called] == ["read_file", *["edit_file"] * is_made]
+    assert is_made or "hing was changed" in answer
+
+
 def test_what_was_told_of_somebody_is_not_looked_up() -> None:
     chat, toolbox = open_town([call_text("get_clock", place="2004"), "Since 2004.", "-", "-"])
     chat.history[:] = [Message("user", "My brother Olaf plays chess since 2004."), Message("assistant", "Good.")]

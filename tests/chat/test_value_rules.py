@@ -926,6 +926,23 @@ def test_a_placeholder_for_a_path_is_the_only_folder_of_the_server(
     assert toolbox.called == ([("list_folder", {"path": path})] if path else [])
 
 
+@pytest.mark.parametrize(
+    ("question", "path"),
+    [("Show the files of the repository.", "/a"), ("Show the files of https://git.test/b.", "https://git.test/b")],
+)
+def test_a_repository_that_nobody_named_is_the_only_one_of_the_server(question: str, path: str) -> None:
+    class Repositories(Office):
+        TOOLS: Mapping[str, tuple[bool, str, str]] = {"list_files": (True, "repo_path", "")}
+
+    written = path if path in question else "https://github.com/username/thing.git"
+    toolbox = Repositories()
+    replies = [call_text("list_files", repo_path=written), "It has 98.6 in it.", "-"]
+    chat = make_chat(replies, toolbox, policy=Policy(allow=("*",)), prompt_profile="qwen2.5")
+    chat.get_folders = lambda: {"box": ("/a",)}
+    take_turn(chat, question)
+    assert toolbox.called == [("list_files", {"repo_path": path})]
+
+
 def test_a_change_that_failed_is_tried_with_another_tool_that_changes() -> None:
     add = call_text("add_event", title="nowhere", date="2026-12-01", time="09:30")
     write = call_text("write_file", path="2026-12-01", content="nowhere")
