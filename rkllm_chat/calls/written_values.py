@@ -120,7 +120,8 @@ def write_as_said(
 ) -> dict[str, Any]:
     """Return the arguments with the files and addresses of a question as they stand there, and with the days meant.
 
-    "4 December" was written as 2023-12-04, 買い物.txt as "shopping.txt", an address with the question mark after it.
+    "4 December" was written as 2023-12-04, 買い物.txt as "shopping.txt", ファイル a.txt as "file a.txt", an address with
+    the question mark after it.
 
     Args:
         arguments: The arguments of a call.
@@ -143,7 +144,8 @@ def _write_as_said(
     name: str, value: str, question: str, known: str, found: str, places: Sequence[str], today: date, is_coming: bool
 ) -> str:
     for place in places:
-        if value.startswith(place) and _END.fullmatch(value, len(place)):
+        is_named_so = value not in question and re.fullmatch(rf"\w+ {re.escape(place)}", value)  # "file plan.txt"
+        if is_named_so or (value.startswith(place) and _END.fullmatch(value, len(place))):
             return place
     days, written = {*list_days(question, today)}, _DATE.match(value)
     # the day of an earlier turn was written for "tomorrow", in figures or as "today"

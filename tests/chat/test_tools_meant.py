@@ -691,6 +691,7 @@ def test_an_answer_behind_failed_calls_says_that_they_failed() -> None:
         ("買い物.txtに何と書いてある？", ("read_file", {"path": "shopping.txt"}), {"path": "買い物.txt"}),
         ("「旅行.txt」を読んで。", ("read_file", {"path": "/home/me/travel.txt"}), {"path": "/home/me/旅行.txt"}),
         ("请读一下菜单.txt。", ("read_file", {"path": "menu.txt"}), {"path": "菜单.txt"}),
+        ("ファイル plan.txt を読んで。", ("read_file", {"path": "file plan.txt"}), {"path": "plan.txt"}),
         (
             "卵を買うもの.txtに書いて。",
             ("write_file", {"path": "buying.txt", "content": "卵"}),
