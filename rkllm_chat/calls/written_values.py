@@ -120,8 +120,8 @@ def write_as_said(
 ) -> dict[str, Any]:
     """Return the arguments with the files and addresses of a question as they stand there, and with the days meant.
 
-    "4 December" was written as 2023-12-04, 買い物.txt as "shopping.txt", ファイル a.txt as "file a.txt", an address with
-    the question mark after it.
+    "4 December" was written as 2023-12-04, 買い物.txt as "shopping.txt", ファイル a.txt as "file a.txt", an address
+    with the question mark after it.
 
     Args:
         arguments: The arguments of a call.
