@@ -69,7 +69,12 @@ class LikelyTools:
             The tools, and the natural logarithm of the ratio; none where the engine does not tell, for a long message,
             and for one that says nothing alone ("and on Friday?").
         """
-        if len(message) > _MAX_LENGTH or not can_compare(self._chat) or OpenRequests(self._chat).is_follow_up():
+        if (
+            not tools
+            or len(message) > _MAX_LENGTH
+            or not can_compare(self._chat)
+            or OpenRequests(self._chat).is_follow_up()
+        ):
             return []
         words_first = self._list_likely_words_first(message, tools)[:_MAX_TOOLS]
         # in the order of the conversation: what was evaluated of them is kept as it is
