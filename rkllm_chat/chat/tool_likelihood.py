@@ -28,8 +28,8 @@ from .tool_traits import may_write
 
 __all__ = ["LikelyTools", "is_far_likelier", "list_likely", "prepare_tools"]
 
-_MAX_TOOLS = 48
-"""Of how many tools a message is asked: each costs the tokens of the message."""
+_MAX_TOOLS, _MIN_TOOLS, _MAX_TOKENS = 48, 8, 1500
+"""Of how many tools a message is asked: each costs the tokens of the message, which are at most as many for all."""
 _MAX_LENGTH = 400
 """Characters of a message up to which it is asked."""
 _MAX_DESCRIPTION = 240
@@ -76,7 +76,8 @@ class LikelyTools:
             or OpenRequests(self._chat).is_follow_up()
         ):
             return []
-        words_first = self._list_likely_words_first(message, tools)[:_MAX_TOOLS]
+        most = max(_MIN_TOOLS, min(_MAX_TOOLS, _MAX_TOKENS // max(1, self._chat.count_text(message))))
+        words_first = self._list_likely_words_first(message, tools)[:most]
         # in the order of the conversation: what was evaluated of them is kept as it is
         asked = [tool for tool in self._chat.toolbox.tools if tool in words_first]
         scores = self._scores.setdefault(message, {})
