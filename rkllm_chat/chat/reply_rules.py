@@ -120,7 +120,7 @@ class ReplyRules(TurnRules):
     def find_repeated(self, reply: str) -> ReplyDiscarded | None:
         """Return why a first answer to a question is asked for once more: it is one of an earlier turn to the letter.
 
-        If the prompt without the tools yields it again, it is kept.
+        If the prompt without the tools yields it again, it is kept. What the user has said may be the answer.
         """
         evidence = self._evidence
         question = evidence.question.original
@@ -130,7 +130,8 @@ class ReplyRules(TurnRules):
         earlier = visible[: find_last_turn(visible)]
         said = [message.text.strip() for message in earlier if message.role == "assistant"]
         is_new = question not in [message.text for message in earlier if message.role == "user"]
-        is_repeated = is_new and len(reply.strip()) >= _MIN_REPEATED and reply.strip() in said
+        is_told = normalize(reply.strip()) in evidence.said.text
+        is_repeated = is_new and len(reply.strip()) >= _MIN_REPEATED and reply.strip() in said and not is_told
         return ReplyDiscarded(reason="echo") if is_repeated else None
 
     def find_unmade(self, reply: str) -> ReplyDiscarded | None:

@@ -678,6 +678,15 @@ def test_a_refusal_is_shown_and_not_repeated_by_later_replies() -> None:
     assert any(sorry in message.text and message.reply_kind == "refusal" for message in chat.history)
 
 
+@pytest.mark.parametrize("is_told", [True, False])
+def test_an_answer_of_an_earlier_turn_stands_if_the_user_has_said_it(is_told: bool) -> None:
+    answer = "The dog of the family is called Koro."
+    chat, _ = open_town([answer, "Another one."])
+    chat.history[:] = [Message("user", answer if is_told else "Hi, Koro!"), Message("assistant", answer)]
+    events = take_turn(chat, "What is the name of my dog?")
+    assert list_reasons(events) == ([] if is_told else ["echo"])
+
+
 def test_an_answer_behind_failed_calls_says_that_they_failed() -> None:
     made_up, honest = "The bill 7013 is over 80 EUR, and it is paid.", "The bill could not be read."
     chat, _ = open_town([call_text("get_bill", number="7013"), made_up, honest])
