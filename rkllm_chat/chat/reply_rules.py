@@ -257,7 +257,7 @@ class ReplyRules(TurnRules):
 def _mentions_result(reply: str, text: str, evidence: Evidence, others: str) -> bool:
     """Return whether an answer has a word or a number of a result that the question has not, nor `others`.
 
-    An answer in another script than the result may be a translation, which keeps the numbers.
+    An answer in another script than the result may be a translation, which keeps the numbers, and some names.
     """
     is_translated = bool(CJK_RUN.search(reply)) != bool(CJK_RUN.search(text))
     said, told_by_others = Source(reply), Source(others)
@@ -271,7 +271,7 @@ def _mentions_result(reply: str, text: str, evidence: Evidence, others: str) -> 
     ]
     numbers = [*filter(str.isdigit, told)]
     if is_translated:
-        return not numbers or any(map(said.has, numbers))
+        return not numbers or any(map(said.has, told))  # names stay as they are: "酒店叫 Aurore。"
     tells_little = len(told) < _MIN_RESULT_WORDS and not numbers  # "soap is on the list now."
     return tells_little or any(map(said.has, told)) or bool(CJK_RUN.search(reply))
 

@@ -157,7 +157,7 @@ class EventView:
                 self._add_thought(text)
             case CallFound() if self._answer:  # the call may turn out to be void, and the text before it with it
                 self._emit(self._answer.feed("\n\n"))
-            case ReplyDiscarded(reason="unspoken") if not self._answer:
+            case ReplyDiscarded(reason="unspoken" | "nameless") if not self._answer:
                 # nothing was shown or made of it: a line that stays only puzzles who said hello
                 self._state = (event, time.monotonic())
             case ReplyDiscarded():

@@ -1039,6 +1039,18 @@ def test_an_answer_without_a_word_of_its_results_is_asked_for_once_more() -> Non
     assert "Thank you" not in str(backend_of(chat).prompts)
 
 
+@pytest.mark.parametrize(("reply", "is_accepted"), [("酒店叫 Aurore。", True), ("酒店叫月亮。", False)])
+def test_an_answer_in_another_script_has_a_number_or_a_name_of_the_result(
+    reply: str, is_accepted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = answer_with("Trip to Lyon: train at 08:14, hotel Aurore, room 24.")
+    monkeypatch.setattr(Office, "_answer", lambda _self, _name: told)
+    chat, _ = open_office([EVENTS, reply, "酒店叫 Aurore。", "-"], prompt_profile="qwen2.5")
+    events = take_turn(chat, "2026-12-01的酒店叫什么名字？")
+    discarded = [event.reason for event in events if isinstance(event, ReplyDiscarded)]
+    assert ("unrelated" in discarded) is not is_accepted
+
+
 @pytest.mark.parametrize(
     ("question", "reply"),
     [
