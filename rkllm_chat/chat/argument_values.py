@@ -242,16 +242,21 @@ def _is_count_of_one(name: str, value: object) -> bool:
 def drop_unasked(tool: Tool, arguments: Mapping[str, Any], question: Source) -> Mapping[str, Any]:
     """Return the arguments of a reading call without optional numbers that the question does not have, nor "now".
 
+    Nor has it what a required one is.
+
     `lines = 1` of a file about beans left the beans out, a log until now was empty; `limit = 1` is "the last commit".
     """
     required, declared = required_of(tool.schema), properties_of(tool.schema)
     unasked = list_unsupported_optional(tool, arguments, question)
+    given = [arguments[name] for name in required if name in arguments]
 
     def is_unasked(name: str, value: object) -> bool:
         if name in required or isinstance(value, bool) or not isinstance(value, int | float | str):
             return False
         if _is_one_of_many(name, value, question):
             return False
+        if isinstance(value, str) and normalize(value) in (normalize(str(other)) for other in given):
+            return True  # the project of "open in WEB" is not the person, too
         is_one = _is_count_of_one(name, value) and "1" not in question.text  # "this one" has the number 1, in words
         is_vague = is_one or (is_generic(value) and not question.has(value))
         is_made_up = name in unasked and not isinstance(value, str)
@@ -355,10 +360,13 @@ def _is_described_choice(value: object, tool: Tool, name: str) -> bool:
 def uses_name(arguments: Mapping[str, Any], names: Sequence[str]) -> bool:
     """Return whether a call uses one of these names: as it is, as it sounds, or the day or number that it is.
 
+    What is true is used by its own name.
+
     >>> uses_name({"count": 2}, ["two people"]), uses_name({"count": 3}, ["two people"])
     (True, False)
     """
     values = [str(value) for value in walk_leaves(arguments)]
+    values += [split_name(name) for name, value in arguments.items() if value is True]  # "and as a rush job?"
     numbers = [value for value in values if any(map(str.isdigit, value)) and not is_composed(value)]
     spoken = [*filter(KATAKANA.fullmatch, names)]
     is_sounding = any(sounds_like(name, value) for name in spoken for value in values)

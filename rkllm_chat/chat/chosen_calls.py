@@ -38,6 +38,8 @@ _SURE = 0.6
 """Logits by which a model prefers a call from which on its tool is compared with no other: so it was for 36 of 68 right
 first calls, and for none of 14 of another tool (Qwen2.5-Coder-1.5B)."""
 
+_MAX_TRIED = 2
+"""How many calls of likely tools a model that cannot choose writes until one has its values."""
 _MAX_JUDGED = 2
 """Of how many of them it is asked whether it would call one."""
 
@@ -161,6 +163,8 @@ class ChosenCalls:
             return None, None
         if asked.is_chosen and has_called(self._chat):
             self._asked.add(way)  # once
+        if asked.is_likely and not asked.is_chosen:
+            return await self._make_likely(asked, calls, emit)
         call = await self._requests.ask_for_call(asked, emit)
         if call and asked.is_joined and not self._names_another(call):
             return None, None  # it is none of what the question joins
@@ -180,6 +184,21 @@ class ChosenCalls:
         if refers and not (accepted or calls.was_declined):
             accepted = await calls.offer([call], False, asked.by_question, asked.names)
         return call, accepted
+
+    async def _make_likely(
+        self, asked: AskedCall, calls: ReplyCalls, emit: Emit
+    ) -> tuple[ToolCall | None, PreparedCall | None]:
+        """Return the call of likely tools that a model writes, and what runs of it; else one of the others."""
+        call, left = None, list(asked.tools)
+        for _ in range(_MAX_TRIED):
+            if not left or not (call := await self._requests.ask_for_call(replace(asked, tools=left), emit)):
+                break
+            accepted = await calls.offer([call], False, asked.by_question, asked.names)
+            if accepted or calls.was_declined:
+                return call, accepted
+            tried = find_tools(call.name, left)
+            left = [tool for tool in left if tool not in tried] if tried else []
+        return call, None
 
     async def _narrow(self, asked: AskedCall, message: str, emit: Emit) -> AskedCall:
         """Return what a model is asked for, of the tool that it prefers or finds likelier where that is to be found."""

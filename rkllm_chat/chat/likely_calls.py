@@ -18,6 +18,7 @@ from ..calls.described_calls import (
     tells_only,
 )
 from ..core.events import ReplyDiscarded
+from ..core.messages import Tool
 from ..prompt.tool_ranking import find_sure_tools, index_tools
 from .asked_calls import AskedCall, find_question, has_called, list_choosable_tools
 from .call_choice import can_choose, can_compare
@@ -68,8 +69,11 @@ class LikelyCalls:
             self._asked.add(part)
             ranked = await self._likely_tools.rank(drop_told(part), tools, emit)
             best += [score for _, score in ranked[:1]]
-            is_sure = bool(ranked) and _compute_share([score for _, score in ranked]) > _LEAST
-            if is_sure and ranked[0][0] in list_choosable_tools(chat, part):
+            if (
+                ranked
+                and _compute_share([score for _, score in ranked]) > _LEAST
+                and self._may_be_called(ranked[0][0], part)
+            ):
                 return AskedCall([ranked[0][0]], part if len(parts) > 1 else "", by_question=True)
         self.is_for_none = is_first and bool(best) and max(best) <= 0 and not self._says_by_words(question)
         return None
@@ -93,6 +97,11 @@ class LikelyCalls:
         if not ranked or any(run.tool in likely or requests.was_called_before(run.tool) for run in prepared):
             return None
         return ReplyDiscarded(reason="misplaced" if likely else "unspoken", values=prepared[0].tool.name)
+
+    def _may_be_called(self, tool: Tool, message: str) -> bool:
+        """Return whether a message may ask for what a tool does: a change, or, if it asks for none, a look-up."""
+        tools = list_choosable_tools(self._chat, message)
+        return tool in tools and may_write(tool) == any(map(may_write, tools))
 
     def _says_by_words(self, question: str) -> bool:
         """Return whether words say what a question asks for, as no likelihood does: what is in a file is like anything.

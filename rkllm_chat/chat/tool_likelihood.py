@@ -44,6 +44,9 @@ _EXPRESSION = re.compile(r"(?:math_?)?expr(?:ession)?|formula", re.IGNORECASE)
 """Name of the argument of a calculator."""
 _TOLD = 5.0
 """Logits by which tools of a server are likelier that told of what a message names: "How old is Otto?"."""
+_NAMED = (2.0, 1.0, 1.0)
+"""Those by which the first tools are that the words of a message mean: so the right one was the first for 59 of 79
+questions (before for 55, by words alone for 47), and clearly for 48 (39)."""
 
 _log = logging.getLogger(__name__)
 
@@ -77,7 +80,8 @@ class LikelyTools:
         ):
             return []
         most = max(_MIN_TOOLS, min(_MAX_TOOLS, _MAX_TOKENS // max(1, self._chat.count_text(message))))
-        words_first = self._list_likely_words_first(message, tools)[:most]
+        meant = rank_tools(index_tools(tools), message, self._chat.tool_usage.counts)
+        words_first = [*meant, *(tool for tool in tools if tool not in meant)][:most]
         # in the order of the conversation: what was evaluated of them is kept as it is
         asked = [tool for tool in self._chat.toolbox.tools if tool in words_first]
         scores = self._scores.setdefault(message, {})
@@ -95,15 +99,16 @@ class LikelyTools:
         scores.update(zip(new, found, strict=True))
         none = max(scores[name] for name in without)
         is_for_one = any(scores[tool.full_name] > none for tool in asked)
-        telling = OpenRequests(self._chat).find_telling_servers(message) if is_for_one else set[str]()
-        likely = [
-            (tool, scores[tool.full_name] - none + (_TOLD if tool.server in telling else 0)) for tool in words_first
-        ]
+        prior = self._find_prior(message, words_first, meant) if is_for_one else {}
+        likely = [(tool, scores[tool.full_name] - none + prior.get(tool.full_name, 0)) for tool in words_first]
         return sorted(likely, key=lambda pair: -pair[1])
 
-    def _list_likely_words_first(self, message: str, tools: Sequence[Tool]) -> list[Tool]:
-        ranked = rank_tools(index_tools(tools), message, self._chat.tool_usage.counts)
-        return [*ranked, *(tool for tool in tools if tool not in ranked)]
+    def _find_prior(self, message: str, tools: Sequence[Tool], meant: Sequence[Tool]) -> Mapping[str, float]:
+        """Return by how much tools are likelier for what was told before, and for the words of a message."""
+        telling = OpenRequests(self._chat).find_telling_servers(message)
+        named = {tool.full_name: value for tool, value in zip(meant, _NAMED, strict=False)}
+        told = {tool.full_name: _TOLD for tool in tools if tool.server in telling}
+        return {name: named.get(name, 0) + told.get(name, 0) for name in {*named, *told}}
 
 
 def is_far_likelier(score: float, than: float) -> bool:

@@ -649,6 +649,26 @@ def test_tools_of_a_server_that_told_of_what_is_named_are_likelier(monkeypatch: 
     assert "get_bill" in backend.forced[0] and "get_clock" not in backend.forced[0]
 
 
+def test_a_small_model_looks_up_nothing_in_the_place_of_a_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ChoosingBackend, "parameter_count", 500_000_000)
+    order, write = "Please write thanks to thanks.txt.", {"path": "thanks.txt", "content": "thanks"}
+    chat, toolbox, backend = open_choosing_town([call_text("write_file", **write), "Written.", "-"], {})
+    backend.likeliest = {order: "list_folder"}
+    take_turn(chat, order)
+    assert toolbox.called == [("write_file", write)]
+
+
+def test_another_likely_tool_is_called_where_one_has_no_value_of_the_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ChoosingBackend, "parameter_count", 500_000_000)
+    question = "Kas buvo tada Vilnius mieste?"
+    replies = ["In the town.", call_text("get_bill", number="4711"), CLOCK, RESULTS["get_clock"], "-"]
+    chat, toolbox, backend = open_choosing_town(replies, {}, TALKED)
+    backend.likeliest, backend.preferred = {question: "get_clock"}, {question: "get_bill"}
+    monkeypatch.setattr(ChoosingBackend, "CLOSE", -20.0)
+    assert read(take_turn(chat, question)) == RESULTS["get_clock"]
+    assert toolbox.called == [("get_clock", {"place": "Vilnius"})]
+
+
 @pytest.mark.parametrize(
     ("question", "parameter", "is_compared"),
     [
@@ -911,6 +931,5 @@ def test_what_the_words_mean_is_asked_where_another_call_was_not_preferred(histo
     chat, toolbox, backend = open_choosing_town(replies, {question: "get_clock"}, history)
     take_turn(chat, question)
     assert toolbox.called == [("get_clock", {"place": "Vilnius"})]
-    # in a first turn nothing is asked alone: of the two tools that share most with it the preferred one is called
-    judged = {"search_nodes", "get_clock"} if history else {"search_nodes", "get_clock", "list_events"}
-    assert {name for _, name in backend.asked} == judged
+    # the clock is far likelier than what else shares a word with it
+    assert {name for _, name in backend.asked} == {"search_nodes", "get_clock"}

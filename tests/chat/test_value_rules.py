@@ -525,6 +525,7 @@ class Rental(Office):
         ("With a helmet?", {"model": "Volt", "helmet": True}, {"model": "Volt", "days": 3, "helmet": True}),
         ("Thanks! And the Tandem?", {"model": "Tandem"}, {"model": "Tandem", "days": 3}),
         ("And for 2 days?", {"model": "Volt", "days": 2}, {"model": "Volt", "days": 2}),
+        ("And the Tandem?", {"model": "Tandem", "helmet": "tandem"}, {"model": "Tandem", "days": 3}),
         (
             "What does the Volt cost with a helmet?",
             {"model": "Volt", "helmet": True},
