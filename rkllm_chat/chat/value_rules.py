@@ -156,8 +156,12 @@ class ValueRules(TurnRules):
         # a person is asked about it; without one, "Which query?" would be no question
         if not self._chat.can_ask and _has_made_up_query(tool, arguments, evidence):
             reason = "invented"
+        question = evidence.question.original
+        # who asks to remember something asks to delete nothing
+        deletes = may_write(tool) and asks_to_remember(question) and not may_be_meant(tool, question)
+        reason = "unasked" if deletes and self._are_strict else reason
         # a person decides whether a request means it; a question does not
-        is_decided = self._chat.can_ask and not (self._are_strict and is_question(evidence.question.original))
+        is_decided = self._chat.can_ask and not (self._are_strict and (is_question(question) or deletes))
         if not reason or (reason == "unasked" and is_decided):
             return None
         values = ", ".join(map(_write_value, walk_leaves(arguments)))

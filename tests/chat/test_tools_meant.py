@@ -18,7 +18,7 @@ from rkllm_chat.chat.conversation import Conversation
 from rkllm_chat.config.policy import Policy
 from rkllm_chat.core.events import Event, ReplyDiscarded, Text
 from rkllm_chat.core.messages import Message, Status, Tool, ToolResult
-from rkllm_chat.core.protocols import CallPosition, ProgressCallback, decline_all
+from rkllm_chat.core.protocols import CallPosition, Consent, ProgressCallback, decline_all
 from rkllm_chat.mcp_client.content import resource_tools
 from stage import FakeToolbox, call_text, make_chat, take_turn
 
@@ -243,6 +243,25 @@ def test_an_edit_that_adds_to_a_file_keeps_what_it_has(new: str, is_made: bool) 
     answer = read(take_turn(chat, "Please add butter to the list in bakery.txt"))
     assert [name for name, _ in toolbox.called] == ["read_file", *["edit_file"] * is_made]
     assert is_made or "hing was changed" in answer
+
+
+@pytest.mark.parametrize(
+    ("question", "thing"), [("Please remember that I am allergic to nuts.", "nuts"), ("请记住：我对花生过敏。", "花生")]
+)
+def test_who_asks_to_remember_something_deletes_nothing(question: str, thing: str) -> None:
+    entity = {"entities": [{"name": thing, "observations": [thing]}]}
+    replies = [call_text("delete_entities", entities=[thing]), call_text("create_entities", **entity), "Done.", "-"]
+    asked = list[str]()
+
+    async def approve(tool: Tool, _arguments: Mapping[str, Any], _position: CallPosition) -> Consent:
+        asked.append(tool.name)
+        return "once"
+
+    chat, toolbox = open_town(replies, approve=approve, policy=Policy("ask"))
+    toolbox.TOOLS = {"delete_entities": ("memory", "entities", "Delete entities of the knowledge graph"), **Town.TOOLS}
+    toolbox.WRITING = (*Town.WRITING, "delete_entities")
+    take_turn(chat, question)
+    assert asked == ["create_entities"] and [name for name, _ in toolbox.called] == asked
 
 
 def test_what_was_told_of_somebody_is_not_looked_up() -> None:
