@@ -123,7 +123,7 @@ def _compute_share(scores: Sequence[float]) -> float:
     """Return the probability of the likeliest tool, where the others, and none, are as probable before a message.
 
     >>> round(_compute_share([12.0, 3.0]), 2), round(_compute_share([4.0, 3.5, 3.0]), 2)
-    (0.99, 0.39)
+    (0.99, 0.4)
     """
     weights = [math.exp(score / _TEMPERATURE) for score in scores]
     return weights[0] / (sum(weights) + 1)
