@@ -47,6 +47,8 @@ DAY_NAMES = ("date", "day")
 _PAST = re.compile(r"\b(?:did|was|were|had)\b|ました|でした", re.IGNORECASE)
 _MAX_DAYS_AWAY, _LATELY_DAYS = 366, 31
 """How far a day without a year may be, and for how long one that was is meant by who looks something up."""
+_NOW = re.compile(r"(?:今|現在)の?(?=[ァ-ー]+$)")
+"""What stands before a name in katakana, and is none of it: "今ホノルル"."""
 _END = re.compile(r"[?!.,;:)'\"]*")
 
 
@@ -147,6 +149,7 @@ def _write_as_said(
         is_named_so = value not in question and re.fullmatch(rf"\w+ {re.escape(place)}", value)  # "file plan.txt"
         if is_named_so or (value.startswith(place) and _END.fullmatch(value, len(place))):
             return place
+    value = _NOW.sub("", value)
     days, written = {*list_days(question, today)}, _DATE.match(value)
     # the day of an earlier turn was written for "tomorrow", in figures or as "today"
     is_word = name in DAY_NAMES and _SAID_DAY.fullmatch(value)

@@ -305,11 +305,11 @@ def names_file(arguments: Mapping[str, Any], files: Sequence[str]) -> bool:
 def drops_lines(arguments: Mapping[str, Any], evidence: Evidence) -> bool:
     """Return whether a call writes a file that a request adds to without all that it had, or with nothing else.
 
-    So does an edit that puts the new line in the place of an old one.
+    So does an edit that puts a new line in the place of an old one: "milkshake" is no "milk".
     """
     if not ADDS.search(evidence.question.text):
         return False
-    if any(old.strip() and old not in new for old, new in _list_edits(arguments)):
+    if any(not {*old.split("\n")} - {""} <= {*new.split("\n")} for old, new in _list_edits(arguments)):
         return True
     values = [*map(str, walk_leaves(arguments))]
     completed = (result for result in evidence.results if result.status == "completed")

@@ -20,10 +20,12 @@ from ..calls.described_calls import (
 from ..core.events import ReplyDiscarded
 from ..core.messages import Tool
 from ..prompt.tool_ranking import find_sure_tools, index_tools
+from .argument_values import uses_name
 from .asked_calls import AskedCall, find_question, has_called, list_choosable_tools
 from .call_choice import can_choose, can_compare
 from .conversation import Conversation
 from .event_stream import Emit
+from .evidence import list_names
 from .open_requests import OpenRequests
 from .reply_requests import ReplyRequests
 from .running_calls import PreparedCall
@@ -88,7 +90,11 @@ class LikelyCalls:
         chat, question = self._chat, find_question(self._chat)
         if not (prepared and self._may_compare) or has_called(chat) or any(may_write(run.tool) for run in prepared):
             return None
-        if self._says_by_words(question):
+        numbers = [name for name in list_names(question) if name[0].isdigit()]
+        is_sum = len(numbers) > 1 and any(
+            all(uses_name(run.call.arguments, [number]) for number in numbers) for run in prepared
+        )
+        if is_sum or self._says_by_words(question):  # "3 nights at 85 EUR"
             return None
         tools = [tool for tool in chat.toolbox.tools if tool.server]
         ranked = await self._likely_tools.rank(drop_told(question), tools, emit)

@@ -658,6 +658,17 @@ def test_a_small_model_looks_up_nothing_in_the_place_of_a_change(monkeypatch: py
     assert toolbox.called == [("write_file", write)]
 
 
+def test_a_calculation_of_all_numbers_of_a_message_is_of_the_right_tool(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ChoosingBackend, "parameter_count", 500_000_000)
+    monkeypatch.setattr(Town, "TOOLS", {**Town.TOOLS, "reckon": ("desk", "expression", "Work out a number")})
+    question = "Kiek yra 3 naktys po 85 EUR?"
+    chat, toolbox, backend = open_choosing_town([call_text("reckon", expression="3 * 85"), *["-"] * 8], {}, TALKED)
+    backend.likeliest, backend.preferred = {question: "get_clock"}, {question: "get_bill"}
+    monkeypatch.setattr(ChoosingBackend, "CLOSE", -20.0)
+    take_turn(chat, question)
+    assert toolbox.called[0] == ("reckon", {"expression": "3 * 85"})
+
+
 def test_another_likely_tool_is_called_where_one_has_no_value_of_the_question(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ChoosingBackend, "parameter_count", 500_000_000)
     question = "Kas buvo tada Vilnius mieste?"

@@ -234,7 +234,14 @@ def test_a_file_that_a_request_adds_to_is_not_overwritten_unread(tmp_path: Path)
         assert is_written or "hing was changed" in answer
 
 
-@pytest.mark.parametrize(("new", "is_made"), [("butter", False), (f"{RESULTS['read_file']}\nbutter", True)])
+@pytest.mark.parametrize(
+    ("new", "is_made"),
+    [
+        ("butter", False),
+        (f"{RESULTS['read_file']}butter", False),
+        (f"{RESULTS['read_file']}\nbutter", True),
+    ],
+)
 def test_an_edit_that_adds_to_a_file_keeps_what_it_has(new: str, is_made: bool) -> None:
     edit = call_text("edit_file", path="bakery.txt", edits=[{"oldText": RESULTS["read_file"], "newText": new}])
     chat, toolbox = open_town([call_text("read_file", path="bakery.txt"), edit, *["It is done."] * 6])
@@ -720,6 +727,7 @@ def test_an_answer_behind_failed_calls_says_that_they_failed() -> None:
         ("「旅行.txt」を読んで。", ("read_file", {"path": "/home/me/travel.txt"}), {"path": "/home/me/旅行.txt"}),
         ("请读一下菜单.txt。", ("read_file", {"path": "menu.txt"}), {"path": "菜单.txt"}),
         ("ファイル plan.txt を読んで。", ("read_file", {"path": "file plan.txt"}), {"path": "plan.txt"}),
+        ("今ホノルルは何時ですか？", ("get_clock", {"place": "今ホノルル"}), {"place": "ホノルル"}),
         (
             "卵を買うもの.txtに書いて。",
             ("write_file", {"path": "buying.txt", "content": "卵"}),

@@ -81,7 +81,7 @@ def get_time(place: str) -> Annotated[CallToolResult, Time]:
     zone = time_zones.find_zone(place)
     if zone is None:
         near = time_zones.find_similar_places(place)
-        ask = f"Is {' or '.join(near)} meant?" if near else "Ask for a larger city, or for its time zone (Area/City)."
+        ask = f"Is {' or '.join(near)} meant?" if near else "Ask for a larger city."
         return make_failure(f"No time zone is called '{place}'. {ask}")
     now = datetime.now(ZoneInfo(zone))
     offset = now.strftime("%z")
