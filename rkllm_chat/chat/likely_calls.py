@@ -1,7 +1,7 @@
 """The calls of the tools that a message is by far likeliest for, of models that are too small to choose a call.
 
-Of 18 questions for a tool, Qwen2.5-Coder-0.5B made the right call for 9; the right tool was the likeliest for 25 of 36,
-and for 17 of the 20 where one was by far likelier, among which was no message that asks for no tool.
+Of 79 messages for a tool, Qwen2.5-Coder-0.5B found the right one of 29 the likeliest for 59. Where it had more than half
+of the probability, it was right for 48 of 52, and wrong for 2 of 31 that ask for none.
 """
 
 from __future__ import annotations
