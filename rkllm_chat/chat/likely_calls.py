@@ -1,7 +1,7 @@
 """The calls of the tools that a message is by far likeliest for, of models that are too small to choose a call.
 
-Of 79 messages for a tool, Qwen2.5-Coder-0.5B found the right one of 29 the likeliest for 59. Where it had more than half
-of the probability, it was right for 48 of 52, and wrong for 2 of 31 that ask for none.
+Of 79 messages for a tool, Qwen2.5-Coder-0.5B found the right one of 29 the likeliest for 59. Where it had more than
+half of the probability, it was right for 48 of 52, and wrong for 2 of 31 that ask for none.
 """
 
 from __future__ import annotations
