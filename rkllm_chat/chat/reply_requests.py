@@ -35,11 +35,13 @@ class ReplyRequests:
 
     Attributes:
         usages: Cost of each, in order.
+        call_text: The reply to the last request for a call: kept as it is, the engine need not evaluate it again.
     """
 
     def __init__(self, chat: Conversation) -> None:
         self._chat = chat
         self.usages: list[Usage] = []
+        self.call_text = ""
 
     async def send(
         self,
@@ -88,6 +90,7 @@ class ReplyRequests:
         reply = ReplyStream(make_reply_scanner(self._chat), max_lead_length=_MAX_LEAD_LENGTHS[kind])
         await self.send(reply, kind, partial(_emit_progress, emit), asked.tools, asked.request)
         self._record_usage(reply.usage)
+        self.call_text = reply.text
         call = next((found.call for found in reply.calls if isinstance(found, CallFound)), None)
         named = find_tools(call.name, asked.tools) if call else []
         # of two servers' tools of one name, only one may have been asked for

@@ -223,9 +223,10 @@ class Turn:
             accepted = await calls.offer([call], must_ask=False, by_question=True) if call else None
             usage = self._requests.usages[-1]
             if accepted:
+                is_own = call and not asked.request and accepted.call.arguments == call.arguments
                 name = shown_name(accepted.tool, chat.toolbox.tools)
-                made = CallFound(accepted.call, write_call(chat, name, accepted.call.arguments))
-                await self._replace(None, made, emit)
+                raw = self._requests.call_text if is_own else write_call(chat, name, accepted.call.arguments)
+                await self._replace(None, CallFound(accepted.call, raw), emit)
                 await calls.run(usage, emit)
         finally:
             await calls.close(usage)
