@@ -109,6 +109,8 @@ _FOLLOW_UP = re.compile(
     re.IGNORECASE,
 )
 """How a short question goes on with the one before, and what it names in its place."""
+_IT = re.compile(r"\b(?:it|its|they|them|their)\b|それ|它|他们|她们", re.IGNORECASE)
+"""What refers to a thing that the sentence before names."""
 _CJK_FOLLOW_UP = re.compile(r"^(?:じゃあ?|では|それでは|それなら|那么?)|(?:呢|は)[?？]?$")
 """How a short question in Japanese or Chinese goes on with the one before."""
 _QUESTION = re.compile(
@@ -389,13 +391,17 @@ def split_sentences(text: str) -> list[str]:
 def drop_told(message: str) -> str:
     """Return the sentences of a message that ask for something, without those in which its author only tells.
 
+    What "it" refers to stays.
+
     >>> drop_told("My name is Jonas and I live in Hamburg. How are you today?"), drop_told("Ugh. I missed my train.")
     ('How are you today?', 'Ugh. I missed my train.')
+    >>> drop_told("I lent the atlas to somebody. Who has it?")
+    'I lent the atlas to somebody. Who has it?'
     """
     sentences = _SENTENCE_END.split(message)
     asking = [sentence for sentence in sentences if not tells_only(sentence)]
     is_asked = len(asking) < len(sentences) and any(asks(text) or asks_for_change(text) for text in asking)
-    return " ".join(asking).strip() if is_asked else message
+    return " ".join(asking).strip() if is_asked and not _IT.search(" ".join(asking)) else message
 
 
 def asks_what_was_said(question: str) -> bool:
