@@ -23,7 +23,7 @@ from .open_requests import OpenRequests
 from .reply_requests import ReplyRequests
 from .running_calls import PreparedCall
 from .tool_calls import ReplyCalls
-from .tool_likelihood import LikelyTools, is_far_likelier, list_likely
+from .tool_likelihood import LikelyTools, is_far_likelier, is_said_by_words, list_likely
 from .tool_traits import may_write, shares_term
 from .value_rules import ValueRules
 
@@ -86,10 +86,25 @@ class ChosenCalls:
             # "Who's on call this Sunday?" speaks of `vet_on_call`
             clear = _VERY_CLEAR_PREFERENCE if shares_term(run.tool.name, Source(question)) else _CLEAR_PREFERENCE
             preference = await self._measure_preference(describe_call(name, run.call.arguments), question, emit)
-            if preference > -clear:
+            is_meant = preference > -clear
+            if is_meant and preference < _CLEAR_PREFERENCE:
+                is_meant = not await self._asks_for_none(run.tool, question, emit)
+            if is_meant:
                 tools = [run.tool for run in prepared]
                 return None if preference > _SURE else await self._find_misplaced(tools, preference, emit)
         return ReplyDiscarded(reason="unspoken", values=prepared[0].tool.name)
+
+    async def _asks_for_none(self, tool: Tool, question: str, emit: Emit) -> bool:
+        """Return whether a message is likelier for no tool than for any, and nothing else speaks for the one called.
+
+        "What do those two open ones add up to?" A server that told of what is named may tell more of it.
+        """
+        if may_write(tool) or is_said_by_words(self._chat, question):
+            return False
+        tools = [tool, *(other for other in list_choosable_tools(self._chat, question) if other is not tool)]
+        ranked = await self._likely_tools.rank(drop_told(question), tools, emit)
+        is_none = bool(ranked) and ranked[0][1] <= 0
+        return is_none and tool.server not in OpenRequests(self._chat).find_telling_servers(question)
 
     async def _find_misplaced(self, tools: Sequence[Tool], preference: float, emit: Emit) -> ReplyDiscarded | None:
         """Return why the first calls of a turn are discarded: the model finds another tool far likelier than theirs.

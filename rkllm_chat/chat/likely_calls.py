@@ -9,17 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ..calls.described_calls import (
-    asks_for_change,
-    asks_to_remember,
-    asks_what_was_said,
-    drop_told,
-    list_places,
-    tells_only,
-)
+from ..calls.described_calls import asks_what_was_said, drop_told, tells_only
 from ..core.events import ReplyDiscarded
 from ..core.messages import Tool
-from ..prompt.tool_ranking import find_sure_tools, index_tools
 from .argument_values import uses_name
 from .asked_calls import AskedCall, find_question, has_called, list_choosable_tools
 from .call_choice import can_choose, can_compare
@@ -29,7 +21,7 @@ from .evidence import list_names
 from .open_requests import OpenRequests
 from .reply_requests import ReplyRequests
 from .running_calls import PreparedCall
-from .tool_likelihood import LikelyTools, list_likely
+from .tool_likelihood import LikelyTools, is_said_by_words, list_likely
 from .tool_traits import may_write
 
 _LEAST = 1 / 2
@@ -77,7 +69,7 @@ class LikelyCalls:
                 and self._may_be_called(ranked[0][0], part)
             ):
                 return AskedCall([ranked[0][0]], part if len(parts) > 1 else "", by_question=True)
-        self.is_for_none = is_first and bool(best) and max(best) <= 0 and not self._says_by_words(question)
+        self.is_for_none = is_first and bool(best) and max(best) <= 0 and not is_said_by_words(chat, question)
         return None
 
     async def find_misplaced(self, prepared: Sequence[PreparedCall], emit: Emit) -> ReplyDiscarded | None:
@@ -94,7 +86,7 @@ class LikelyCalls:
         is_sum = len(numbers) > 1 and any(
             all(uses_name(run.call.arguments, [number]) for number in numbers) for run in prepared
         )
-        if is_sum or self._says_by_words(question):  # "3 nights at 85 EUR"
+        if is_sum or is_said_by_words(chat, question):  # "3 nights at 85 EUR"
             return None
         tools = [tool for tool in chat.toolbox.tools if tool.server]
         ranked = await self._likely_tools.rank(drop_told(question), tools, emit)
@@ -108,16 +100,6 @@ class LikelyCalls:
         """Return whether a message may ask for what a tool does: a change, or, if it asks for none, a look-up."""
         tools = list_choosable_tools(self._chat, message)
         return tool in tools and may_write(tool) == any(map(may_write, tools))
-
-    def _says_by_words(self, question: str) -> bool:
-        """Return whether words say what a question asks for, as no likelihood does: what is in a file is like anything.
-
-        It has a file, an address or a date, asks for a change, or clearly means a tool.
-        """
-        if list_places(question) or asks_for_change(question) or asks_to_remember(question):
-            return True
-        tools = index_tools(self._chat.toolbox.tools)
-        return bool(find_sure_tools(tools, question, self._chat.tool_usage.counts))
 
     @property
     def _may_compare(self) -> bool:

@@ -12,11 +12,12 @@ import re
 from collections.abc import Mapping, Sequence
 
 from ..backends.base import MessageScorer
+from ..calls.described_calls import asks_for_change, asks_to_remember, list_places
 from ..calls.schema.resolve import properties_of
 from ..core.errors import GenerationError
 from ..core.messages import Message, Tool
 from ..prompt.tool_listing import first_line
-from ..prompt.tool_ranking import index_tools, rank_tools
+from ..prompt.tool_ranking import find_sure_tools, index_tools, rank_tools
 from ..prompt.untrusted_text import neutralize
 from .call_choice import can_compare
 from .conversation import Conversation
@@ -26,7 +27,7 @@ from .open_requests import OpenRequests
 from .reply_requests import ReplyRequests
 from .tool_traits import may_write
 
-__all__ = ["LikelyTools", "is_far_likelier", "list_likely", "prepare_tools"]
+__all__ = ["LikelyTools", "is_far_likelier", "is_said_by_words", "list_likely", "prepare_tools"]
 
 _MAX_TOOLS, _MIN_TOOLS, _MAX_TOKENS = 48, 8, 1500
 """Of how many tools a message is asked: each costs the tokens of the message, which are at most as many for all."""
@@ -109,6 +110,16 @@ class LikelyTools:
         named = {tool.full_name: value for tool, value in zip(meant, _NAMED, strict=False)}
         told = {tool.full_name: _TOLD for tool in tools if tool.server in telling}
         return {name: named.get(name, 0) + told.get(name, 0) for name in {*named, *told}}
+
+
+def is_said_by_words(chat: Conversation, question: str) -> bool:
+    """Return whether words say what a question asks for, as no likelihood does: what is in a file is like anything.
+
+    It has a file, an address or a date, asks for a change, or clearly means a tool.
+    """
+    if list_places(question) or asks_for_change(question) or asks_to_remember(question):
+        return True
+    return bool(find_sure_tools(index_tools(chat.toolbox.tools), question, chat.tool_usage.counts))
 
 
 def is_far_likelier(score: float, than: float) -> bool:

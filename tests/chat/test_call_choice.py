@@ -606,6 +606,17 @@ def test_what_is_likelier_of_who_asks_for_what_was_said_is_asked_of_no_tool(
     assert backend.forced == []
 
 
+@pytest.mark.parametrize("is_sure", [False, True])
+def test_an_unsure_call_for_what_asks_for_no_tool_does_not_run(is_sure: bool) -> None:
+    question = "Und wie teuer war das, Lyon?"
+    replies = [call_text("get_clock", place="Lyon"), *["It is 18:20." if is_sure else "It was 7 euros."] * 3]
+    chat, toolbox, backend = open_choosing_town(replies, {question: "get_clock"}, TALKED)
+    backend.of_before = {question}
+    backend.unsure = set() if is_sure else {question}
+    take_turn(chat, question)
+    assert [name for name, _ in toolbox.called] == ["get_clock"] * is_sure
+
+
 def test_a_call_of_a_small_model_for_what_asks_for_no_tool_does_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ChoosingBackend, "parameter_count", 500_000_000)
     question = "Und wie teuer war das, Lyon?"
