@@ -67,7 +67,7 @@ from .argument_values import (
     uses_name,
     write_full_paths,
 )
-from .call_choice import can_choose
+from .call_choice import can_choose, can_compare
 from .evidence import (
     FIRST_PERSON,
     SQL_CHANGE,
@@ -195,7 +195,8 @@ class ValueRules(TurnRules):
             or any(place in leaf and not (tool.server and is_taken(tool, name, place)) for name, leaf in leaves)
             for taker in find_takers(place, others)
         ]
-        is_first = not (evidence.ran_or_refused or list_places(question))
+        # where the model tells what a message is likely for, words do not
+        is_first = not (evidence.ran_or_refused or list_places(question) or can_compare(self._chat))
         if is_first and tool.server and not may_write(tool):
             named = [other.server for other in others if shares_term(other.server, evidence.question)]
             is_elsewhere = bool(named) and tool.server not in named and (not is_named or not leaves)

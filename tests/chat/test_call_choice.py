@@ -606,6 +606,13 @@ def test_what_is_likelier_of_who_asks_for_what_was_said_is_asked_of_no_tool(
     assert backend.forced == []
 
 
+def test_the_word_for_another_server_is_no_reason_against_a_call_that_is_preferred() -> None:
+    question = "How late is it at the desk in Vilnius?"
+    chat, toolbox, _ = open_choosing_town([CLOCK, RESULTS["get_clock"], *["-"] * 6], {question: "get_clock"}, TALKED)
+    turn = take_turn(chat, question)
+    assert toolbox.called == [("get_clock", {"place": "Vilnius"})] and list_reasons(turn) == []
+
+
 @pytest.mark.parametrize("is_sure", [False, True])
 def test_an_unsure_call_for_what_asks_for_no_tool_does_not_run(is_sure: bool) -> None:
     question = "Und wie teuer war das, Lyon?"
