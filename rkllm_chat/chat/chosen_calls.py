@@ -191,7 +191,7 @@ class ChosenCalls:
         if accepted or calls.was_declined:
             return likelier, accepted
         refers = bool(tools) and has_called(self._chat) and _refers(asked.request, call)
-        accepted = None if refers else await calls.offer([call], False, asked.by_question, asked.names)
+        accepted = None if refers else await self._offer(call, asked, calls)
         if accepted or calls.was_declined or not tools:
             return call, accepted
         again = await self._requests.ask_for_call(AskedCall(tools), emit)
@@ -199,6 +199,18 @@ class ChosenCalls:
         if refers and not (accepted or calls.was_declined):
             accepted = await calls.offer([call], False, asked.by_question, asked.names)
         return call, accepted
+
+    async def _offer(self, call: ToolCall, asked: AskedCall, calls: ReplyCalls) -> PreparedCall | None:
+        """Return what runs of a call, with the only name of the question if one that the model prefers lacks it."""
+        accepted = await calls.offer([call], False, asked.by_question, asked.names)
+        if accepted or calls.was_declined or not asked.is_chosen:
+            return accepted
+        for tool in find_tools(call.name, self._chat.toolbox.tools)[:1]:
+            filled = ValueRules(self._chat).fill_name(tool, call.arguments)
+            if filled != call.arguments:
+                calls.missing.clear()
+                return await calls.offer([replace(call, arguments=filled)], False, by_question=True)
+        return None
 
     async def _make_likely(
         self, asked: AskedCall, calls: ReplyCalls, emit: Emit

@@ -24,6 +24,7 @@ from ..calls.described_calls import (
     asks_for_change,
     asks_for_now,
     asks_to_remember,
+    drop_told,
     find_takers,
     is_file_name,
     is_follow_up,
@@ -92,6 +93,7 @@ from .tool_traits import (
     names_verb,
     shares_term,
     split_name,
+    takes_query,
 )
 from .turn_rules import TurnRules
 
@@ -283,6 +285,21 @@ class ValueRules(TurnRules):
             return arguments
         unsaid = list_unsupported_optional(tool, arguments, self._find_asked(tool, self._evidence))
         return {name: value for name, value in arguments.items() if name not in unsaid}
+
+    def fill_name(self, tool: Tool, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the arguments of a look-up with the only name of the question in the place of one from nowhere.
+
+        Asked for the time in ホノルル, a model wrote Tokyo five times.
+        """
+        evidence = self._evidence
+        names = [name for name in list_names(drop_told(evidence.question.original)) if name[0].isalpha()]
+        made_up = list_unsupported_required(tool, arguments, self._find_asked(tool, evidence), evidence.question)
+        is_open = self.apply_to(tool) and not (may_write(tool) or takes_query(tool))
+        if not is_open or len(names) != 1 or len(made_up) != 1 or list_places(names[0]):
+            return arguments
+        schema = properties_of(tool.schema).get(made_up[0])
+        is_text = isinstance(arguments[made_up[0]], str) and "enum" not in json.dumps(schema)
+        return {**arguments, made_up[0]: names[0]} if is_text and not uses_name(arguments, names) else arguments
 
     def _find_asked(self, tool: Tool, evidence: Evidence) -> Source:
         """Return the question and what it refers to, or goes on with: "and the day after?" has the city of before."""

@@ -606,6 +606,20 @@ def test_what_is_likelier_of_who_asks_for_what_was_said_is_asked_of_no_tool(
     assert backend.forced == []
 
 
+@pytest.mark.parametrize(
+    ("question", "place"),
+    [
+        ("今ホノルルは何時ですか？", "ホノルル"),
+        ("ホノルルとパリは何時ですか？", ""),  # which of the two?
+    ],
+)
+def test_the_only_name_of_a_question_is_meant_where_a_value_stands_nowhere(question: str, place: str) -> None:
+    replies = ["-", *[call_text("get_clock", place="Tokyo")] * 6, *["-"] * 8]
+    chat, toolbox, _ = open_choosing_town(replies, {question: "get_clock"}, TALKED)
+    take_turn(chat, question)
+    assert toolbox.called[:1] == ([("get_clock", {"place": place})] if place else [])
+
+
 def test_the_word_for_another_server_is_no_reason_against_a_call_that_is_preferred() -> None:
     question = "How late is it at the desk in Vilnius?"
     chat, toolbox, _ = open_choosing_town([CLOCK, RESULTS["get_clock"], *["-"] * 6], {question: "get_clock"}, TALKED)
