@@ -102,8 +102,9 @@ _ASKS = re.compile(
 )
 """What a message has that asks for something."""
 _FOLLOW_UP = re.compile(
-    r"^(?:\w+(?: \w+)?[,.!]+ )?(?:(?:and|what about|how about)\s+(?:(?:in|for|at|on|of|the|my|our)\s+)*"
-    r"((?!what|when|where|which|who|how)\w[\w' -]{1,30}?)\s*\?"
+    r"^(?:\w+(?: \w+)?[,.!]+ )?(?:(?:and|und|what about|how about|was ist mit)\s+"
+    r"(?:(?:in|for|at|on|of|the|my|our|im|am|für|der|die|das|dem|den)\s+)*"
+    r"((?!(?:what|when|where|which|who|how|was|wann|wo|wer|wie|welche)\b)\w[\w' -]{1,30}?)\s*\?"
     r"|(?:(?:and|what about|how about)\s+(?:in|for|at|on)|what about|how about)\s+(?:the\s+|my\s+|our\s+)?"
     r"(\w[\w'-]*(?: [\w'-]+)?)\s*$)",
     re.IGNORECASE,
@@ -471,8 +472,8 @@ def list_places(question: str) -> list[str]:
 def list_follow_ups(question: str) -> list[str]:
     """Return what a short question asks in the place of what was asked before: "and the library?".
 
-    >>> list_follow_ups("Oh no, I have a kitten. What about the Boston fern?")
-    ['Boston fern']
+    >>> list_follow_ups("Oh no, I have a kitten. What about the Boston fern?"), list_follow_ups("Und in der Küche?")
+    (['Boston fern'], ['Küche'])
     """
     return [match[1] or match[2] for match in _FOLLOW_UP.finditer(drop_told(question))]
 

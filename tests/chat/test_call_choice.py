@@ -715,9 +715,9 @@ def test_another_likely_tool_is_called_where_one_has_no_value_of_the_question(mo
 @pytest.mark.parametrize(
     ("question", "parameter", "is_compared"),
     [
-        ("Und zusammen?", "number", True),
-        ("Und zusammen?", "expression", False),  # a calculator knows it better
-        ("Und 820 + 64?", "number", False),  # of amounts that are told now
+        ("Ist es zusammen viel?", "number", True),
+        ("Ist es zusammen viel?", "expression", False),  # a calculator knows it better
+        ("Ist 820 + 64 viel?", "number", False),  # of amounts that are told now
     ],
 )
 def test_a_sum_is_told_from_what_tools_do_where_none_calculates(
