@@ -231,9 +231,13 @@ class ReplyRules(TurnRules):
         ]
         read = [index for index in completed if (results[index].server, results[index].tool) not in writing]
         told = {index: results[index].text for index in read or completed[-1:]}
-        # the year of two times tells neither of them
+        # the year of two times tells neither of them, nor do the minutes of two of one clock
         dates = {index: " ".join(_DATE.findall(text)) for index, text in told.items()}
-        others = {index: " ".join(date for other, date in dates.items() if other != index) for index in told}
+
+        def find_common(index: int, other: int) -> str:
+            return told[other] if results[other].tool == results[index].tool else dates[other]
+
+        others = {index: "\n".join(find_common(index, other) for other in told if other != index) for index in told}
         return {index: _mentions_result(reply, text, evidence, others[index]) for index, text in told.items()}
 
     def is_change_pending(self) -> bool:

@@ -991,13 +991,23 @@ def test_a_half_that_could_not_be_looked_up_is_said_to_be_none() -> None:
     assert read(take_turn(chat, 'Read the note "wifi"; who is "Tom"?')).text == "98.6, Tom."
 
 
-def test_the_day_of_two_results_tells_neither_of_them() -> None:
-    times = {"wifi": "2026-11-30T05:12:45+03:00, Monday", "todo": "2026-11-30T18:23:58-08:00, Tuesday"}
-
+@pytest.mark.parametrize(
+    ("times", "answer"),
+    [
+        (
+            {"wifi": "2026-11-30T05:12:45+03:00, Monday", "todo": "2026-11-30T18:23:58-08:00, Tuesday"},
+            "The note todo is of 2026-11-30T18:23:58.",
+        ),
+        (
+            {"wifi": "It is 08:54 on Monday, 30 November.", "todo": "It is 18:54 on Monday, 30 November."},
+            "The note todo is of 18:54 on Monday, 30 November.",
+        ),
+    ],
+)
+def test_the_day_and_the_minutes_of_two_results_tell_neither_of_them(times: Mapping[str, str], answer: str) -> None:
     async def read_note(title: str) -> str:
         return times[title]
 
-    answer = "The note todo is of 2026-11-30T18:23:58."
     chat, toolbox = open_office([*(call_text("read_note", title=title) for title in times), *[answer] * 4])
     toolbox.functions = {**toolbox.functions, "read_note": read_note}
     text = read(take_turn(chat, "Of when are the notes wifi and todo?")).text
