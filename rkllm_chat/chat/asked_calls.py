@@ -112,6 +112,7 @@ def _list_calls_for_question(
     requests = OpenRequests(chat)
     is_chosen = can_choose(chat, find_question(chat))
     if is_chosen and not has_called(chat):
+        yield from _list_calls_to_remember(chat)
         yield from _list_chosen_calls(chat, reply, rejected, described)
         return
     if (helping := requests.find_helping_tools()) and _can_ask_for(chat, helping):
@@ -153,6 +154,13 @@ def _list_calls_by_words(chat: Conversation, meant: AskedCall | None) -> Iterato
         yield AskedCall(sure, by_question=True)
     if request:
         yield from _list_calls_for_request(chat, request, is_meant=bool(meant or (sure and not has_called(chat))))
+
+
+def _list_calls_to_remember(chat: Conversation) -> Iterator[AskedCall]:
+    """Return the call that stores what a user asks to remember."""
+    question = find_question(chat)
+    if asks_to_remember(question) and (changing := _find_changing_tools(chat, question)):
+        yield AskedCall(changing, by_question=True)
 
 
 def _list_chosen_calls(

@@ -63,6 +63,8 @@ _LIST_NUMBER = re.compile(r"^\s*\d+[.)、]", re.MULTILINE)
 _POINTED_AT = re.compile(r"\byou can (?:use|call) the `?(\w+_\w+)`? (?:function|tool)\b", re.IGNORECASE)
 _TOOL_WORD = re.compile(r"\b(?:tools?|functions?|servers?|mcp)\b|\w_\w|ツール|関数|サーバ|工具|函数|服务器")
 """What a question about the tools themselves has."""
+_OFFSET = re.compile(r"(?:UTC|GMT)?[+-]\d\d:\d\d\b")
+"""The offset of a time zone, which nobody is told: its 01 is no first of a month."""
 _DATE = re.compile(r"\d{4}-\d\d-\d\d\S*")
 _LANGUAGE_NAME = re.compile(
     r"[英译訳翻中法德韩韓日西俄][文语語]|[译訳翻]|translat|language|japan|chin(?:a|ese)|kanji|hiragana|katakana"
@@ -268,7 +270,7 @@ def _mentions_result(reply: str, text: str, evidence: Evidence, others: str) -> 
     asked = evidence.question.words | evidence.used.words | get_stop_words() | told_by_others.words
     told = [
         word
-        for word in WORD.findall(normalize(_read_values(text)))
+        for word in WORD.findall(normalize(_OFFSET.sub("", _read_values(text))))
         if (len(word) > 2 or word.isdigit())
         # "file" is no news of "files", nor "Friday" of another date on a Friday
         and not (word in asked or (word.isalpha() and (evidence.question.has(word) or told_by_others.has(word))))

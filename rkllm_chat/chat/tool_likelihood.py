@@ -145,7 +145,9 @@ def _make_prompts_without_tool(chat: Conversation, message: str) -> Mapping[str,
     calculates = any(_EXPRESSION.fullmatch(name) for tool in chat.toolbox.tools for name in properties_of(tool.schema))
     # "820 + 120" is of amounts that are told now, and a calculator knows a sum better than the model
     is_calculated = calculates or len(NUMBER.findall(message)) > 1
-    names = ("asked_before",) if is_calculated else ("asked_before", "asked_sum")
+    names = ["asked_before"] if is_calculated else ["asked_before", "asked_sum"]
+    if list_places(message) or asks_for_change(message) or asks_to_remember(message):
+        names = []  # "Please remember that ..." is like what was said before, and asks for a tool
     said = {name: chat.prompt_words(f"prompt.{name}") for name in names}
     return {"": [asked], **{name: [Message("system", text), asked] for name, text in said.items()}}
 

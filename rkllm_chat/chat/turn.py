@@ -289,7 +289,9 @@ class Turn:
             emit: Emits events.
         """
         chat, described = self._chat, [event.call for event in reply.described]
-        offered = self._chosen_calls.list_likelier() or ([] if has_called(self._chat) else described)
+        # behind what was only read for it, a change may be described, too
+        is_open = not has_called(self._chat) or self._reply_rules.is_change_pending()
+        offered = self._chosen_calls.list_likelier() or (described if is_open else [])
         accepted = await calls.offer(offered, must_ask=False)
         is_settled = accepted or self._likely_calls.is_for_none
         asked_calls = iter(()) if is_settled else list_asked_calls(chat, reply.shown_text, rejected, described)

@@ -620,6 +620,17 @@ def test_the_only_name_of_a_question_is_meant_where_a_value_stands_nowhere(quest
     assert toolbox.called[:1] == ([("get_clock", {"place": place})] if place else [])
 
 
+def test_what_is_to_be_remembered_is_stored() -> None:
+    order = "Please remember that my sister is called Ines."
+    entity = {"entities": [{"name": "Ines", "entityType": "person", "observations": ["sister"]}]}
+    replies = [call_text("get_load"), call_text("create_entities", **entity), "It is stored.", *["-"] * 4]
+    chat, toolbox, backend = open_choosing_town(replies, {}, TALKED)
+    backend.of_before = {order}
+    take_turn(chat, order)
+    assert toolbox.called == [("create_entities", entity)]
+    assert not any("said before" in text for text in backend.without_tool)
+
+
 def test_the_word_for_another_server_is_no_reason_against_a_call_that_is_preferred() -> None:
     question = "How late is it at the desk in Vilnius?"
     chat, toolbox, _ = open_choosing_town([CLOCK, RESULTS["get_clock"], *["-"] * 6], {question: "get_clock"}, TALKED)

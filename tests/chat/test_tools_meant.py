@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date, timedelta
@@ -250,6 +251,18 @@ def test_an_edit_that_adds_to_a_file_keeps_what_it_has(new: str, is_made: bool) 
     answer = read(take_turn(chat, "Please add butter to the list in bakery.txt"))
     assert [name for name, _ in toolbox.called] == ["read_file", *["edit_file"] * is_made]
     assert is_made or "hing was changed" in answer
+
+
+def test_a_change_that_an_answer_describes_behind_the_file_is_made(tmp_path: Path) -> None:
+    (tmp_path / "bakery.txt").write_text("It opens at 07:10.", encoding="utf-8")
+    write = {"path": "bakery.txt", "content": f"{RESULTS['read_file']}\nbutter"}
+    told = (
+        f"You can write it so:\n```json\n{json.dumps({'name': 'write_file', 'arguments': write})}\n```\nThat adds it."
+    )
+    chat, toolbox = open_town([call_text("read_file", path="bakery.txt"), told, "It is written.", *["-"] * 4])
+    chat.get_folders = partial(dict, files=(str(tmp_path),))
+    take_turn(chat, "Please add butter to the list in bakery.txt")
+    assert toolbox.called == [("read_file", {"path": "bakery.txt"}), ("write_file", write)]
 
 
 @pytest.mark.parametrize(
