@@ -159,7 +159,8 @@ def _list_calls_by_words(chat: Conversation, meant: AskedCall | None) -> Iterato
 def _list_calls_to_remember(chat: Conversation) -> Iterator[AskedCall]:
     """Return the call that stores what a user asks to remember."""
     question = find_question(chat)
-    if asks_to_remember(question) and (changing := _find_changing_tools(chat, question)):
+    is_asked = asks_to_remember(question) and not is_question(question)  # nor "Do you remember my town?"
+    if is_asked and (changing := _find_changing_tools(chat, question)):
         yield AskedCall(changing, by_question=True)
 
 
