@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from ..calls.described_calls import (
     asks_for_change,
     asks_to_remember,
+    asks_what_was_said,
     brings_content,
     drop_told,
     find_lack,
@@ -159,7 +160,7 @@ def _list_calls_by_words(chat: Conversation, meant: AskedCall | None) -> Iterato
 def _list_calls_to_remember(chat: Conversation) -> Iterator[AskedCall]:
     """Return the call that stores what a user asks to remember."""
     question = find_question(chat)
-    is_asked = asks_to_remember(question) and not is_question(question)  # nor "Do you remember my town?"
+    is_asked = asks_to_remember(question) and not asks_what_was_said(question.casefold())  # "Do you remember my town?"
     if is_asked and (changing := _find_changing_tools(chat, question)):
         yield AskedCall(changing, by_question=True)
 
