@@ -48,7 +48,7 @@ _PAST = re.compile(r"\b(?:did|was|were|had)\b|ました|でした", re.IGNORECAS
 _MAX_DAYS_AWAY, _LATELY_DAYS = 366, 31
 """How far a day without a year may be, and for how long one that was is meant by who looks something up."""
 _NOW = re.compile(r"(?:今|現在)の?(?=[ァ-ー]+$)")
-"""What stands before a name in katakana, and is none of it: "今ホノルル"."""
+"""A word for "now" before a name in katakana: "今ホノルル"."""
 _END = re.compile(r"[?!.,;:)'\"]*")
 
 

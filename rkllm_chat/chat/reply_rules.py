@@ -64,7 +64,7 @@ _POINTED_AT = re.compile(r"\byou can (?:use|call) the `?(\w+_\w+)`? (?:function|
 _TOOL_WORD = re.compile(r"\b(?:tools?|functions?|servers?|mcp)\b|\w_\w|ツール|関数|サーバ|工具|函数|服务器")
 """What a question about the tools themselves has."""
 _OFFSET = re.compile(r"(?:UTC|GMT)?[+-]\d\d:\d\d\b")
-"""The offset of a time zone, which nobody is told: its 01 is no first of a month."""
+"""The offset of a time zone, which answers leave out: its 01 is not the first of a month."""
 _DATE = re.compile(r"\d{4}-\d\d-\d\d\S*")
 _LANGUAGE_NAME = re.compile(
     r"[英译訳翻中法德韩韓日西俄][文语語]|[译訳翻]|translat|language|japan|chin(?:a|ese)|kanji|hiragana|katakana"
