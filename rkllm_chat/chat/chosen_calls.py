@@ -51,10 +51,9 @@ class ChosenCalls:
         is_unsure: It hardly preferred the last call that it was asked about, or words.
     """
 
-    def __init__(self, chat: Conversation, requests: ReplyRequests) -> None:
-        self._chat, self._requests = chat, requests
+    def __init__(self, chat: Conversation, requests: ReplyRequests, likely_tools: LikelyTools) -> None:
+        self._chat, self._requests, self._likely_tools = chat, requests, likely_tools
         self.is_unsure = False
-        self._likely_tools = LikelyTools(chat, requests)
         self._preferences: dict[tuple[str, str], float] = {}  # by call and message
         self._likelier: list[ToolCall] = []  # in the place of the first calls
         self._settled: set[str] = set()  # messages for words

@@ -19,7 +19,6 @@ from .conversation import Conversation
 from .event_stream import Emit
 from .evidence import list_names
 from .open_requests import OpenRequests
-from .reply_requests import ReplyRequests
 from .running_calls import PreparedCall
 from .tool_likelihood import LikelyTools, is_said_by_words, list_likely
 from .tool_traits import may_write
@@ -37,9 +36,8 @@ class LikelyCalls:
         is_for_none: The message is likelier for no tool than for any one.
     """
 
-    def __init__(self, chat: Conversation, requests: ReplyRequests) -> None:
-        self._chat = chat
-        self._likely_tools = LikelyTools(chat, requests)
+    def __init__(self, chat: Conversation, likely_tools: LikelyTools) -> None:
+        self._chat, self._likely_tools = chat, likely_tools
         self.is_for_none = False
         self._asked = set[str]()
 

@@ -143,7 +143,7 @@ def _make_prompt(chat: Conversation, tool: Tool, message: str) -> Sequence[Messa
 def _make_prompts_without_tool(chat: Conversation, message: str) -> Mapping[str, Sequence[Message]]:
     asked = Message("user", message)
     calculates = any(_EXPRESSION.fullmatch(name) for tool in chat.toolbox.tools for name in properties_of(tool.schema))
-    # "820 + 120" is of amounts that are told now, and a calculator knows a sum better than the model
+    # the message has the amounts of "820 + 120" itself, and a calculator adds more reliably than the model
     is_calculated = calculates or len(NUMBER.findall(message)) > 1
     names = ["asked_before"] if is_calculated else ["asked_before", "asked_sum"]
     if list_places(message) or asks_for_change(message) or asks_to_remember(message):

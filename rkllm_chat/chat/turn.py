@@ -67,6 +67,7 @@ from .reply_requests import ReplyRequests
 from .reply_rules import ReplyRules
 from .reply_stream import ReplyStream
 from .tool_calls import ReplyCalls, TurnState
+from .tool_likelihood import LikelyTools
 
 _MIN_ECHO_LENGTH = 12
 """Characters from which on an answer that stands in the request repeats it."""
@@ -82,8 +83,9 @@ class Turn:
         self._reply_rules, self._open_requests = ReplyRules(chat), OpenRequests(chat)
         self._state = TurnState()
         self._requests = ReplyRequests(chat)
-        self._chosen_calls = ChosenCalls(chat, self._requests)
-        self._likely_calls = LikelyCalls(chat, self._requests)
+        likely_tools = LikelyTools(chat, self._requests)
+        self._chosen_calls = ChosenCalls(chat, self._requests, likely_tools)
+        self._likely_calls = LikelyCalls(chat, likely_tools)
         self._is_guess = False  # the last call was made for a part of the question that names nothing
         self._unrun = ""  # the calls of the last reply that did not run
         self._answered_by: AnsweredBy = "model"

@@ -280,7 +280,7 @@ class ValueRules(TurnRules):
         )
 
     def drop_unsaid(self, tool: Tool, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the arguments of a look-up that the reply does not make without optional ones that nobody has said."""
+        """Return the arguments of a look-up without optional ones that the user has not said."""
         if not self.apply_to(tool) or may_write(tool):
             return arguments
         unsaid = list_unsupported_optional(tool, arguments, self._find_asked(tool, self._evidence))

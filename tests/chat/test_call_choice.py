@@ -721,6 +721,8 @@ def test_another_likely_tool_is_called_where_one_has_no_value_of_the_question(mo
     monkeypatch.setattr(ChoosingBackend, "CLOSE", -20.0)
     assert read(take_turn(chat, question)) == RESULTS["get_clock"]
     assert toolbox.called == [("get_clock", {"place": "Vilnius"})]
+    compared = [name for names in backend.compared for name in names]
+    assert len(compared) == len({*compared})  # once, also where it is asked twice
 
 
 @pytest.mark.parametrize(
@@ -728,7 +730,7 @@ def test_another_likely_tool_is_called_where_one_has_no_value_of_the_question(mo
     [
         ("Ist es zusammen viel?", "number", True),
         ("Ist es zusammen viel?", "expression", False),  # a calculator knows it better
-        ("Ist 820 + 64 viel?", "number", False),  # of amounts that are told now
+        ("Ist 820 + 64 viel?", "number", False),  # the message has the amounts itself
     ],
 )
 def test_a_sum_is_told_from_what_tools_do_where_none_calculates(
