@@ -402,7 +402,7 @@ def iter_turns_to_resume(state: Path, wanted: str) -> Iterator[Event]:
 def iter_last_turns(entries: Sequence[LogEntry]) -> Iterator[Event]:
     """Yield the newest turns of a session: at most three, and only one if they are long.
 
-    Thoughts are left out; of tool results only the status is shown.
+    Thoughts and discarded replies are left out; of tool results only the status is shown.
     """
     restored = rebuild_conversation(entries)
     history, setup = restored.history, restored.setup or Setup()
@@ -415,7 +415,7 @@ def iter_last_turns(entries: Sequence[LogEntry]) -> Iterator[Event]:
     for message in history[shown[0] :] if shown else ():
         if message.role == "user":
             yield Notice(f"> {message.text}")
-        elif message.role == "assistant":
+        elif message.role == "assistant" and message.reply_kind != "discarded":
             scanner = make_scanner(setup.asks or "json", setup.accepts, setup.tools)
             events = settle_thoughts([*scanner.feed(message.text), *scanner.close()])
             yield from (event for event in events if isinstance(event, Text))

@@ -145,6 +145,19 @@ def as_json(result: ToolResult) -> dict[str, Any]:
     return {key: value for key, value in vars(result).items() if key not in ("media", "decline_reason")}
 
 
+def test_a_discarded_reply_is_in_no_export() -> None:
+    talk = (
+        SETUP,
+        Message("user", "hi"),
+        Message("assistant", "I cannot do that.", reply_kind="discarded"),
+        Message("assistant", "Hello.", reply_kind="forced"),
+        TurnFinished("answered"),
+    )
+    for format_name in EXPORTS:
+        text = exported(format_name, talk)
+        assert "Hello." in text and "I cannot do that." not in text
+
+
 def test_the_time_of_parallel_calls_is_the_longest() -> None:
     slow, quick = (ToolResult("h", "t", {}, "completed", "x", spent) for spent in (2.0, 0.5))
     calls = call_text("t") + call_text("t")

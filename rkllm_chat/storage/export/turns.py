@@ -136,8 +136,8 @@ class _TurnBuilder:
             case Message("user", text, tool_lines=tool_lines, media=media):
                 self.turns.append(ExportedTurn(text, entry.at, tool_lines=tool_lines, media=media))
                 self._pending_calls = []
-            case Message("assistant", text):
-                self._add_reply(text)
+            case Message("assistant") as reply:
+                self._add_reply(reply)
             case Message() as message:
                 self._add_result(message)
             case Usage() as usage:
@@ -158,11 +158,13 @@ class _TurnBuilder:
             self.turns.append(ExportedTurn())
         return self.turns[-1]
 
-    def _add_reply(self, text: str) -> None:
+    def _add_reply(self, reply: Message) -> None:
+        if reply.reply_kind == "discarded":  # another one stands in its place
+            return
         parts = self._turn.parts
         scanner = make_scanner(self.setup.asks or "json", self.setup.accepts, self.setup.tools)
         self._pending_calls, self._longest_call_s = [], 0.0
-        for event in settle_thoughts([*scanner.feed(text), *scanner.close()]):
+        for event in settle_thoughts([*scanner.feed(reply.text), *scanner.close()]):
             last = parts[-1] if parts else None
             event = Text(event.text) if isinstance(event, InventedResult) else event  # older sessions may contain it
             match event:

@@ -137,7 +137,8 @@ def _find_last_turn(app: App) -> int:
 @command("/copy", usage="[code [NUMBER]]", example="/copy code", suggest=suggest_words("code"))
 async def copy_answer(app: App, argument: str, emit: Emit) -> None:
     """Copy the last answer to the clipboard."""
-    answer = next((message.text for message in reversed(app.chat.history) if message.role == "assistant"), None)
+    replies = (message for message in reversed(app.chat.history) if message.role == "assistant")
+    answer = next((reply.text for reply in replies if reply.reply_kind != "discarded"), None)
     if answer is None:
         raise UsageError("The conversation has no answer yet.")
     text = _choose_code(answer, argument) if argument else answer
