@@ -20,7 +20,8 @@ from .file_changes import FileChange, find_change
 from .markdown.cells import break_words, cut_text
 from .status_line import format_seconds, progress_bar
 
-_SHOWN_ROWS, _MAX_SHOWN_CHARACTERS = 3, 4000
+_SHOWN_ROWS, _MAX_WHOLE_ROWS, _MAX_SHOWN_CHARACTERS = 3, 6, 4000
+"""Rows that are shown of a result, and how many it may have to be shown as a whole."""
 _MAX_JOINED_CHARACTERS = 100_000
 _MAX_FOLDED = 50
 _INDENT = "  "
@@ -124,9 +125,9 @@ class ToolCallView:
         if not (is_cut or result.status == "completed") or not text.strip():
             return ShownResult([], is_whole=False)
         first = _break_beginning(text, width - len(_INDENT))
-        if len(first) > _SHOWN_ROWS + 1 and (joined := _join_json_lines(text)):
+        if len(first) > _MAX_WHOLE_ROWS and (joined := _join_json_lines(text)):
             first = _break_beginning(joined, width - len(_INDENT))
-        is_whole = len(first) <= _SHOWN_ROWS + 1 and len(text) <= _MAX_SHOWN_CHARACTERS
+        is_whole = len(first) <= _MAX_WHOLE_ROWS and len(text) <= _MAX_SHOWN_CHARACTERS
         if not is_whole:
             self._folded.append(result)
             lines = text.count("\n") + 1
@@ -144,10 +145,10 @@ class ToolCallView:
 
 
 def _break_beginning(text: str, width: int) -> list[str]:
-    """Return the first rows of a text: one more than are shown with the line that counts the rest."""
+    """Return the first rows of a text: one more than are shown as a whole."""
     beginning = sanitize_for_terminal(text[:_MAX_SHOWN_CHARACTERS]).split("\n")
     rows = (row for line in beginning for row in break_words(line.rstrip(), width))
-    return list(islice(rows, _SHOWN_ROWS + 2))
+    return list(islice(rows, _MAX_WHOLE_ROWS + 1))
 
 
 def _join_json_lines(text: str) -> str:

@@ -78,6 +78,18 @@ def test_an_answer_that_is_replaced_leaves_the_screen_or_is_said_to_be(rows: int
 
 
 @pytest.mark.usefixtures("harbour")
+def test_a_discarded_answer_does_not_come_back_with_the_conversation(open_chat: OpenChat) -> None:
+    replies = (call_text("get_tide", harbour="Hull"), "Thank you for the information about it!", "It is 2.4 metres.")
+    screen = open_chat(f"{HARBOUR} --allow get_tide", *replies)
+    screen.enter("tide at Hull?", "◆ It is 2.4 metres.")
+    screen.leave()
+    screen.wait_for_end()
+    again = open_chat(f"{HARBOUR} --continue", "Bye.")
+    lines = again.enter("bye", "◆ Bye.")
+    assert "◆ It is 2.4 metres." in lines and not any("Thank you" in line for line in lines)
+
+
+@pytest.mark.usefixtures("harbour")
 def test_a_call_that_nobody_asked_for_and_that_is_not_made_leaves_no_line(open_chat: OpenChat) -> None:
     replies = (call_text("get_tide", harbour="Hull"), "Hello Mira!")
     screen = open_chat(f"{HARBOUR} --allow get_tide --set prompt_profile=qwen2.5", *replies)
@@ -85,12 +97,12 @@ def test_a_call_that_nobody_asked_for_and_that_is_not_made_leaves_no_line(open_c
     assert lines[lines.index("> Hi, I'm Mira and I live in Hull.") + 1] == "◆ Hello Mira!"
 
 
-def test_a_result_of_four_lines_is_shown_whole(open_chat: OpenChat, folder: Path) -> None:
-    for name in "abcd":
+def test_a_result_of_six_lines_is_shown_whole(open_chat: OpenChat, folder: Path) -> None:
+    for name in "abcdef":
         (folder / "quay" / name).mkdir(parents=True)
-    screen = open_chat("--allow list_files", call_text("list_files", path="quay"), "Four ships.")
-    lines = screen.enter("ships?", "◆ Four ships.")
-    assert [line.strip() for line in lines[lines.index("> ships?") + 2 : -3]] == ["a/", "b/", "c/", "d/"]
+    screen = open_chat("--allow list_files", call_text("list_files", path="quay"), "Six ships.")
+    lines = screen.enter("ships?", "◆ Six ships.")
+    assert [line.strip() for line in lines[lines.index("> ships?") + 2 : -3]] == ["a/", "b/", "c/", "d/", "e/", "f/"]
 
 
 def test_json_of_many_short_lines_is_shown_by_its_values(open_chat: OpenChat, folder: Path) -> None:
