@@ -71,31 +71,38 @@ _CJK_CHANGES = (
     "保存|追加|作成|削除|変更|更新|移動|登録|予約|送信|記録|コピー|添加|创建|新建|写入|删除|修改|移动|重命名|预订|预约|发送|记录|设置|设定"
     "|复制|取消"
 )
+_GERMAN_CHANGES = (
+    "bestell|buch|entfern|ergänz|erinner|erstell|füg|leg|lösch|merk|nenn|notier|reservier|schick|schreib|send|setz"
+    "|speicher|stell|stornier|trag|verschieb|änder"
+)
 _BEFORE_REQUEST = r"(?:^|[.,;:!?\n]\s*|\b(?:please|and|then|also|to|you|me)\s+|\.\w{1,5}\s+)"
 """What stands before the verb of a request."""
+_SUM = r"\s*\d|\s+up\b|\s+\w+(?:\s+two)?\s+(?:amounts|numbers|prices|up|together)\b(?!\s+to\b)"
+"""What comes behind "add" where it asks for a sum."""
 _CHANGE_REQUEST = re.compile(
-    rf"{_BEFORE_REQUEST}(?:add(?!\s*\d)|append|book|cancel|change|copy|correct|create"
+    rf"{_BEFORE_REQUEST}(?:add(?!{_SUM})|append|book|cancel|change|copy|correct|create"
     r"|delete|edit|enter|fix|insert|make|mark|move|note|order|put|record|register|remember|remind|remove|rename|save"
     r"|schedule|send|set|store|update|write)\b"
     rf"|(?:{_CJK_CHANGES})(?!了|し(?:まし)?た|され|[がはの])|(?:(?:書い|作っ|消し|送っ|変え|覚え|入れ|足し|加え)て|書き込んで)(?!あ|い[るま])|记住|记下|写到|写进|加到|放[到进]"
-    r"|设(?:一?[个下]|好)|提醒我",
+    rf"|设(?:一?[个下]|好)|提醒我|(?:^|[.,;:!?\n]\s*|\b(?:bitte|und|dann)\s+)(?:{_GERMAN_CHANGES})e?\b",
     re.IGNORECASE,
 )
 """A question that asks for a change."""
 _REMEMBER_REQUEST = re.compile(
     r"(?:^|[.,;:!?\n]\s*|\b(?:please|and|then|also|to|you)\s+)(?:remember|memori[sz]e|note|keep in mind)\b"
-    r"|覚えて(?:おいて|ください|下さい|[。、]|$)|记住|記住|记下",
+    r"|\bmerke? dir\b|覚えて(?:おいて|ください|下さい|[。、]|$)|记住|記住|记下",
     re.IGNORECASE,
 )
 _TELLS = re.compile(
-    r"(?:^|[.!;:,]\s*|\b(?:and|but|btw|by the way|fyi|oh|ok|okay|so|well)\s+)"
-    r"(?:i|im|i['’](?:m|ve)|my|we|we['’](?:re|ve)|our)\b|です|ます|でした|ました|我|你好",
+    r"(?:^|[.!;:,]\s*|\b(?:and|but|btw|by the way|fyi|oh|ok|okay|so|well|und|aber)\s+)"
+    r"(?:i|im|i['’](?:m|ve)|my|we|we['’](?:re|ve)|our|ich|meine?|wir|unsere?)\b|です|ます|でした|ました|我|你好",
     re.IGNORECASE,
 )
 """What somebody says who tells of themselves."""
 _ASKS = re.compile(
     r"[?？]|\b(?:what(?:['’]?s)?(?! an?\b)|when|where|which|who|whose|why|how|need|want|wish|wonder|would|could|can"
-    r"|please|help|tell|show|look|find|check|read|list|get|let|(?<!you )know)\b"
+    r"|please|help|tell|show|look|find|check|read|list|get|let|(?<!you )know"
+    r"|wie|wann|wo|wer|wem|wessen|welche[mnrs]?|warum|brauche|möchte|bitte|zeige?|sage?|suche?|finde|lies|gib|hilf)\b"
     r"|かな?(?:[。\s]|$)|ください|下さい|教えて|たい|ほしい|欲しい|お願い|何|いつ|どこ|誰|いくら|いくつ|どの|どう"
     r"|吗|呢|什么|几|多少|哪|谁|怎|请|帮|想|要|告诉|查",
     re.IGNORECASE,

@@ -17,6 +17,7 @@ from typing import Any
 from ..calls.described_calls import list_places
 from ..calls.schema.resolve import properties_of, required_of
 from ..calls.written_values import DAY_NAMES, is_date, list_days
+from ..core.latin_languages import find_latin_language
 from ..core.messages import Tool
 from ..prompt.tool_ranking import CJK_RUN
 from .evidence import (
@@ -44,8 +45,10 @@ __all__ = [
     "fill_folder",
     "is_choice_or_default",
     "is_generic",
+    "is_path_name",
     "is_placeholder",
     "is_uninformative",
+    "keep_lines",
     "keep_values_before",
     "list_unsupported",
     "list_unsupported_optional",
@@ -77,7 +80,7 @@ _ONE_OF_MANY = re.compile(
 """What a question has that asks for one of many: of "the last commit", a log has one."""
 _COUNT_NAME = re.compile(r"\b(?:count|head|limit|lines?|max|n|num|number|size|tail|top)\b", re.IGNORECASE)
 """Name of an argument that says how many there are to be."""
-ADDS = re.compile(r"\b(?:add|append|insert|put)\b|追加|足し|書き足|加到|加上|添加")
+ADDS = re.compile(r"\b(?:add|append|insert|put|hinzu|ergänze?)\b|追加|足し|書き足|加到|加上|添加")
 """What a request has that adds to a file and takes nothing from it."""
 _SAMPLE_NAME = re.compile(r"(?:john|jane) (?:doe|smith)", re.IGNORECASE)
 """Names that models make up where nobody was named."""
@@ -219,12 +222,13 @@ def fill_folder(
     unsaid = () if Path(working).is_relative_to(folders[0]) else _THIS_FOLDER
 
     def is_unsaid(name: str, value: object) -> bool:
-        is_made_up = _REPOSITORY_NAME.search(name) is not None and not evidence.known.has(value)
+        # "/home/nora/project" is made of words that are known, and no path that anybody has said
+        is_made_up = _REPOSITORY_NAME.search(name) is not None and normalize(str(value)) not in evidence.known.text
         return is_placeholder(value) or value in unsaid or is_made_up
 
     return {
         name: next((file for file in files if str(value).endswith(f"/{file}")), folders[0])
-        if name in required and _PATH_NAME.search(name) and is_unsaid(name, value)
+        if name in required and is_path_name(name) and is_unsaid(name, value)
         else value
         for name, value in arguments.items()
     }
@@ -280,8 +284,10 @@ def write_full_paths(
         question: What the user asks: a path in it stays.
     """
 
-    def write(value: object) -> object:
-        if not isinstance(value, str) or "/" not in value or len(value) > _MAX_PATH_LENGTH:
+    def write(name: str, value: object) -> object:
+        if not isinstance(value, str) or not value.strip() or len(value) > _MAX_PATH_LENGTH:
+            return value
+        if "/" not in value and not is_path_name(name):  # "files" may be any word
             return value
         path, is_relative = Path(working, value), not (value.startswith("/") or ".." in Path(value).parts)
         is_inside = is_relative and any(map(path.is_relative_to, folders))
@@ -291,15 +297,73 @@ def write_full_paths(
         is_named = path.name in question and value not in question
         if len(own) == 1 and is_named and not (is_relative or os.path.exists(path)):  # noqa: PTH110
             return str(own[0])
-        return str(path) if is_inside and not is_own and os.path.exists(path) else value  # noqa: PTH110
+        # a new file, too, is in the folder that there is
+        is_there = os.path.exists(path) or (os.path.isdir(path.parent) and not has_parent(value))  # noqa: PTH110, PTH112
+        return str(path) if is_inside and not is_own and is_there else value
 
-    return {name: write(value) for name, value in arguments.items()}
+    def has_parent(value: str) -> bool:
+        return any(os.path.isdir(Path(folder, value).parent) for folder in folders)  # noqa: PTH112
+
+    return {name: write(name, value) for name, value in arguments.items()}
 
 
 def names_file(arguments: Mapping[str, Any], files: Sequence[str]) -> bool:
     """Return whether a call names one of these files, with the path of a folder before it or not."""
     values = [*map(str, walk_leaves(arguments))]
     return any(value == file or value.endswith(f"/{file}") for value in values for file in files)
+
+
+def keep_lines(
+    arguments: Mapping[str, Any], evidence: Evidence, folders: Sequence[str], working: str
+) -> Mapping[str, Any]:
+    """Return the arguments of a change with the lines of the file before those that the user adds.
+
+    Made to add a line to a list, a model writes the line in the place of the list, or of one of its lines. The file was
+    read in the turn, and is as it was read: what was cut off of a result would be lost.
+    """
+    if not ADDS.search(evidence.question.text):
+        return arguments
+    arguments = {name: _keep_edited(value, evidence.question) for name, value in arguments.items()}
+    content, values = arguments.get("content"), [value for name, value in arguments.items() if name != "content"]
+    if not isinstance(content, str):
+        return arguments
+    files = _find_files(values, folders, working)
+    for result in evidence.results:
+        for file in files & _find_files(result.arguments, folders, working):
+            text = _read_text(file)
+            had = {line.strip() for line in text.splitlines()} - {""}
+            new = [line for line in content.splitlines() if line.strip()]
+            if had and text.strip() == result.text.strip() and had.isdisjoint(line.strip() for line in new):
+                return {**arguments, "content": "\n".join([text.rstrip("\n"), *new, ""])}
+    return arguments
+
+
+def _keep_edited(value: Any, question: Source) -> Any:
+    """Return edits in which a line that a question has comes behind the one, of which it speaks not, and not for it."""
+    if isinstance(value, list):
+        return [_keep_edited(item, question) for item in value]
+    edits = [*_list_edits([value])] if isinstance(value, Mapping) else []
+    if len(edits) != 1:
+        return value
+    old, new = edits[0]
+    added = new.replace(old, "", 1).strip(" ,;\n") if old.strip() else ""  # "butter" of "milk, butter" and "buttermilk"
+    is_line = {*old.split("\n")} <= {*new.split("\n")}
+    is_added = added and not (is_line or normalize(old) in question.text) and normalize(added) in question.text
+    return {name: f"{old}\n{added}" if text == new else text for name, text in value.items()} if is_added else value
+
+
+def _find_files(value: Any, folders: Sequence[str], working: str) -> set[Path]:
+    """Return the files that arguments name, in one of these folders or with their full path."""
+    paths = (leaf for leaf in walk_leaves(value) if isinstance(leaf, str) and 0 < len(leaf) <= _MAX_PATH_LENGTH)
+    found = (Path(folder, path) for path in paths for folder in (*folders, working))
+    return {path for path in found if os.path.isfile(path)}  # noqa: PTH113 - a name that is no name is no file
+
+
+def _read_text(file: Path) -> str:
+    try:
+        return file.read_text("utf-8")
+    except (OSError, ValueError):
+        return ""
 
 
 def drops_lines(arguments: Mapping[str, Any], evidence: Evidence) -> bool:
@@ -380,11 +444,21 @@ def is_generic(value: object) -> bool:
     return bool(words) and {*words} <= {*_GENERIC_WORDS.split()}
 
 
-def may_be_translation(value: object, question: Source, used: Sequence[str] = ()) -> bool:
+def is_path_name(name: str) -> bool:
+    """Return whether an argument of this name takes a path."""
+    return _PATH_NAME.search(name) is not None
+
+
+def may_be_translation(name: str, value: object, question: Source, used: Sequence[str] = ()) -> bool:
     """Return whether a value may be a name of a Japanese or Chinese question in Latin letters, such as Asia/Tokyo.
 
-    A name in katakana says how it sounds: Tokyo is no Honolulu. Those that calls have `used` are no longer meant.
+    A path is not translated. A name in katakana says how it sounds: Tokyo is no Honolulu. Those that calls have `used`
+    are no longer meant. From other languages only common words are translated: "kitchen" of "Küche".
     """
+    if is_path_name(name):
+        return False
+    if find_latin_language(question.original) not in ("", "en"):
+        return str(value).islower() and _LATIN_NAME.fullmatch(str(value)) is not None
     spoken = [name for name in list_names(question.original) if KATAKANA.fullmatch(name)]
     spoken = [name for name in spoken if not any(name in other or sounds_like(name, other) for other in used)]
     is_latin = _LATIN_NAME.fullmatch(str(value)) is not None and not CJK_RUN.search(str(value))

@@ -7,7 +7,8 @@ can be held to a grammar is made to call one of the tools; others are asked for 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
 
 from ..calls.described_calls import (
     asks_for_change,
@@ -90,16 +91,31 @@ def list_asked_calls(
 ) -> Iterator[AskedCall]:
     """Return the calls that the model is asked for, in order, until one is made.
 
+    With nobody to ask, they are of tools that may run, if one of each may.
+
     Args:
         chat: The conversation.
         reply: The text of the reply.
         rejected: Its calls, which were void; empty if its text was discarded, None if it stands.
         described: The calls that it describes.
     """
+    for asked in _list_asked_calls(chat, reply, rejected, described):
+        allowed = [] if chat.can_ask else [*filter(chat.may_run, asked.tools)]
+        yield replace(asked, tools=allowed or asked.tools)
+
+
+def _list_asked_calls(
+    chat: Conversation,
+    reply: str,
+    rejected: Sequence[ToolCall] | None,
+    described: Sequence[ToolCall],
+) -> Iterator[AskedCall]:
     if corrected := find_corrected_call(chat):
         yield corrected
     if (readers := _find_readers(chat)) and _can_ask_for(chat, readers):
         yield AskedCall(readers, by_question=True, names=OpenRequests(chat).list_unread())
+    if (readers := _find_readers_of_meant_file(chat, reply)) and _can_ask_for(chat, readers):
+        yield AskedCall(readers, by_question=True)
     if not (chat.profile.forces_calls and tells_only(find_question(chat))):
         yield from _list_calls_for_question(chat, reply, rejected, described)
 
@@ -244,6 +260,17 @@ def _find_readers(chat: Conversation) -> list[Tool]:
     return OpenRequests(chat).find_readers()
 
 
+def _find_readers_of_meant_file(chat: Conversation, reply: str) -> list[Tool]:
+    """Return the tools that read the file of a question that has its name in words, where a reply has none."""
+    lacks_access = is_refusal(reply) or ReplyRules(chat).find_pointing(reply)
+    if not (chat.profile.forces_calls and lacks_access) or has_called(chat):
+        return []
+    file = OpenRequests(chat).find_meant_file()
+    folders = chat.get_folders()
+    takers = find_takers(file, list_reading(chat.toolbox.tools)) if file else []
+    return [taker for taker in takers if any(map(PurePosixPath(file).is_relative_to, folders.get(taker.server, ())))]
+
+
 def list_choosable_tools(chat: Conversation, message: str) -> list[Tool]:
     """Return the tools of servers that a message may be for: those that change something where it asks for that."""
     is_change = asks_for_change_by(chat.toolbox.tools, message) and not is_question(message)
@@ -384,16 +411,22 @@ def _find_domain_reading_tools(chat: Conversation, request: str) -> list[Tool]:
 
 
 def _find_changing_tools(chat: Conversation, question: str) -> list[Tool]:
-    """Return the likely tools for a change that a question asks for, without those that have failed in this turn."""
+    """Return the likely tools for a change that a question asks for, without those that have failed in this turn.
+
+    The reason why a call was refused may say it: "not the memory, the file list.txt".
+    """
     called = list_called(chat)
+    results = [message.result for message in chat.history[find_last_turn(chat.history) :] if message.result]
+    reasons = [result.text for result in results if result.decline_reason == "because"]
     changing = [
         tool
         for tool in chat.toolbox.tools
         if may_write(tool) and may_be_meant(tool, question) and (tool.server, tool.name) not in called
     ]
-    files = filter(is_file_name, list_places(question))
+    files = filter(is_file_name, list_places("\n".join([question, *reasons])))
     changing = [taker for file in files for taker in find_takers(file, changing)] or changing
-    likely = rank_tools(index_tools(changing), question, chat.tool_usage.counts)[:_MAX_LIKELY]
+    likely = rank_tools(index_tools(changing), question, chat.tool_usage.counts) or (changing if reasons else [])
+    likely = likely[:_MAX_LIKELY]
     return likely if _can_ask_for(chat, likely) else []
 
 

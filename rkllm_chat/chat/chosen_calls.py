@@ -196,12 +196,12 @@ class ChosenCalls:
         again = await self._requests.ask_for_call(AskedCall(tools), emit)
         accepted = await calls.offer([again], must_ask=False, by_question=True) if again else None
         if refers and not (accepted or calls.was_declined):
-            accepted = await calls.offer([call], False, asked.by_question, asked.names)
+            accepted = await calls.offer([call], False, asked.by_question, asked.names, is_described=False)
         return call, accepted
 
     async def _offer(self, call: ToolCall, asked: AskedCall, calls: ReplyCalls) -> PreparedCall | None:
         """Return what runs of a call, with the only name of the question if one that the model prefers lacks it."""
-        accepted = await calls.offer([call], False, asked.by_question, asked.names)
+        accepted = await calls.offer([call], False, asked.by_question, asked.names, not asked.is_chosen)
         if accepted or calls.was_declined or not asked.is_chosen:
             return accepted
         for tool in find_tools(call.name, self._chat.toolbox.tools)[:1]:

@@ -12,7 +12,7 @@ from ..backends.base import Backend
 from ..calls.formats import FORMATS, Format
 from ..calls.grammar import CallGrammar
 from ..calls.model_families import AUTO
-from ..config.policy import Policy, SessionMode, exact_pattern
+from ..config.policy import Policy, SessionMode, decide_call, exact_pattern
 from ..config.settings import Generation, Settings
 from ..core.events import Notice, Reading, Sentence, Usage
 from ..core.i18n import Words
@@ -220,6 +220,10 @@ class Conversation:
         has_tools = bool(self.toolbox.tools) and not self.backend.native_tools
         own = self.profile.select_sampling(has_tools, self.settings.origins)
         return replace(self.settings.generation, **own) if own else self.settings.generation
+
+    def may_run(self, tool: Tool) -> bool:
+        """Return whether a tool runs without a question."""
+        return decide_call(tool, self.effective_policy, 0, self.approval_mode, self.toolbox.tools) == "run"
 
     @property
     def can_ask(self) -> bool:

@@ -56,6 +56,8 @@ _MAX_FAILED = 2
 _MIN_WORD_LENGTH = 4
 """Length from which on a word in ASCII tells something about a value, and may differ in its ending."""
 WORD = re.compile(r"[^\W_]+")
+_WORD_BESIDE_CJK = re.compile(rf"[^\W_{CJK}]+")
+"""A word in letters that Japanese and Chinese write without a space: "WEB" in "WEB项目"."""
 NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 REFERENCE = re.compile(
     r"\b(?:its?|they|them|their|those|these|that|this|there|same|ones?)\b|それ|その|そこ|それら|同じ|它|他们|她们|那|这|其|同样",
@@ -132,7 +134,7 @@ class Source:
 
     @cached_property
     def words(self) -> frozenset[str]:
-        return frozenset(WORD.findall(self.text))
+        return frozenset([*WORD.findall(self.text), *_WORD_BESIDE_CJK.findall(self.text)])
 
     @cached_property
     def _stems(self) -> frozenset[str]:
@@ -311,6 +313,11 @@ class Evidence:
         """Return how many calls of the turn that failed were about something."""
         failed = [result for result in self.results if result.status == "failed"]
         return sum(Source(_write_call(result)).has(name) for result in failed)
+
+    @cached_property
+    def corrected(self) -> Source:
+        """Why the user has refused calls of this turn: "not the memory, the file list.txt"."""
+        return Source("\n".join(result.text for result in self.refused if result.decline_reason == "because"))
 
     @cached_property
     def told(self) -> Source:

@@ -9,6 +9,7 @@ from typing import Any
 from ..calls.described_calls import asks, asks_for_change, is_follow_up, list_places
 from ..calls.schema.resolve import properties_of, required_of
 from ..calls.time_zones import is_time_zone
+from ..core.latin_languages import find_latin_language
 from ..core.messages import Tool
 from ..prompt.tool_ranking import (
     CJK_RUN,
@@ -75,14 +76,15 @@ class OpenRequests(TurnRules):
         """Return the names and files of a question in no call and no result; a word in katakana was translated.
 
         None of them where something was changed: its calls say it in words of their own. A time zone that is called
-        after another city, `Europe/Lisbon`, may be that of Porto.
+        after another city, `Europe/Lisbon`, may be that of Porto. In German any noun looks like a name.
         """
         evidence = self._evidence
         if self._has_changed(evidence):
             return []
         left_over = [name for name in self.find_left_over() if not evidence.count_failed(name)]
         named = (item for result in evidence.results for item in result.arguments.items() if is_time_zone(*item))
-        has_other = any(not evidence.question.has_part(str(zone).replace("_", " ")) for _, zone in named)
+        is_german = find_latin_language(evidence.question.original) == "de"
+        has_other = is_german or any(not evidence.question.has_part(str(zone).replace("_", " ")) for _, zone in named)
         return [
             name
             for name in left_over

@@ -27,6 +27,7 @@ from ..calls.described_calls import (
 from ..calls.tool_names import shown_names
 from ..core.events import ReplyDiscarded
 from ..core.i18n import detect_text_language
+from ..core.latin_languages import find_latin_language
 from ..core.messages import ToolResult
 from ..prompt.budget import find_last_turn
 from ..prompt.tool_ranking import CJK_RUN, extract_terms
@@ -65,9 +66,11 @@ _TOOL_WORD = re.compile(r"\b(?:tools?|functions?|servers?|mcp)\b|\w_\w|ツール
 """What a question about the tools themselves has."""
 _OFFSET = re.compile(r"(?:UTC|GMT)?[+-]\d\d:\d\d\b")
 """The offset of a time zone, which answers leave out: its 01 is not the first of a month."""
+_CLOCK_OF_DATE = re.compile(r"(?<=\d)T(?=\d\d:)")
+"""What stands before the time of 2026-11-30T09:00."""
 _DATE = re.compile(r"\d{4}-\d\d-\d\d\S*")
 _LANGUAGE_NAME = re.compile(
-    r"[英译訳翻中法德韩韓日西俄][文语語]|[译訳翻]|translat|language|japan|chin(?:a|ese)|kanji|hiragana|katakana"
+    r"[英译訳翻中法德韩韓日西俄][文语語]|[译訳翻]|englis|inglés|ingles|anglais|translat|language|japan|chin(?:a|ese)|kanji|hiragana|katakana"
 )
 """What a question about another language has."""
 
@@ -83,7 +86,7 @@ class ReplyRules(TurnRules):
         evidence = self._evidence
         if self._chat.answers_json:
             return None
-        if self._are_strict and _is_in_other_language(reply, evidence.question):
+        if self._are_strict and _is_in_other_language(reply, evidence):
             return ReplyDiscarded(reason="foreign")
         is_short = len(WORD.findall(reply)) < _MIN_JUDGED_WORDS and not self._are_strict
         mentioned = self._find_mentioned(reply)
@@ -96,6 +99,8 @@ class ReplyRules(TurnRules):
             return ReplyDiscarded(reason="unrelated")
         called = {(result.server, result.tool) for result in evidence.results}
         about = [describe_tool(tool) for tool in self._tools if (tool.server, tool.name) in called]
+        if any(NUMBER.fullmatch(evidence.results[index].text.strip()) for index in mentioned):
+            return ReplyDiscarded(reason="unrelated")  # what was calculated is the answer, whatever the reply takes up
         return None if _answers_the_rest(reply, evidence, about) else ReplyDiscarded(reason="unrelated")
 
     def find_left_out(self, reply: str) -> list[ToolResult]:
@@ -148,7 +153,9 @@ class ReplyRules(TurnRules):
     def is_change_open(self, reply: str) -> bool:
         """Return whether a change that the question asks for is claimed, or told how to make, and no call made it."""
         # "To add butter to the list in shopping.txt, you would need to append a line", or what the file has
-        is_file_read = any(map(self._evidence.used.has, list_places(self._evidence.question.original)))
+        evidence = self._evidence
+        places = list_places(f"{evidence.question.original}\n{evidence.corrected.original}")
+        is_file_read = any(map(evidence.used.has, places))
         is_only_told = (is_refusal(reply) or tells_how(reply) or is_file_read) and self.is_change_pending()
         return is_only_told or bool(self.find_unmade(reply)) or self._has_failed_change()
 
@@ -247,7 +254,9 @@ class ReplyRules(TurnRules):
         evidence = self._evidence
         question = evidence.question.original
         is_found = any(result.status == "completed" for result in evidence.results)
-        is_open = is_found and not (evidence.refused or self._has_changed(evidence))
+        # who refuses a call with a reason ("not the memory, the file") still asks for the change
+        refused = [result for result in evidence.refused if result.decline_reason != "because"]
+        is_open = is_found and not (refused or self._has_changed(evidence))
         is_asked = asks_for_change(question) and not is_question(question)
         return self._are_strict and is_open and is_asked
 
@@ -266,11 +275,11 @@ def _mentions_result(reply: str, text: str, evidence: Evidence, others: str) -> 
     An answer in another script than the result may be a translation, which keeps the numbers, and some names.
     """
     is_translated = bool(CJK_RUN.search(reply)) != bool(CJK_RUN.search(text))
-    said, told_by_others = Source(reply), Source(others)
+    said, told_by_others = Source(reply), Source(_CLOCK_OF_DATE.sub(" ", others))
     asked = evidence.question.words | evidence.used.words | get_stop_words() | told_by_others.words
     told = [
         word
-        for word in WORD.findall(normalize(_OFFSET.sub("", _read_values(text))))
+        for word in WORD.findall(normalize(_CLOCK_OF_DATE.sub(" ", _OFFSET.sub("", _read_values(text)))))
         if (len(word) > 2 or word.isdigit())
         # "file" is no news of "files", nor "Friday" of another date on a Friday
         and not (word in asked or (word.isalpha() and (evidence.question.has(word) or told_by_others.has(word))))
@@ -290,16 +299,20 @@ def _read_values(text: str) -> str:
         return text
 
 
-def _is_in_other_language(reply: str, question: Source) -> bool:
+def _is_in_other_language(reply: str, evidence: Evidence) -> bool:
     """Return whether an answer is a sentence in another language than a question that speaks of none.
 
     A few names or numbers are of no language, and Chinese characters alone may be a Japanese answer if they are few.
     """
+    question = evidence.question
     asked, said = detect_text_language(question.original), detect_text_language(reply)
-    if not (asked and said) or asked == said or _LANGUAGE_NAME.search(question.text):
+    if not (asked and said) or _LANGUAGE_NAME.search(question.text):
         return False
-    letters = sum(map(len, CJK_RUN.findall(reply)))
     is_sentence = len(WORD.findall(reply)) >= _MIN_JUDGED_WORDS
+    if asked == said:
+        is_english = is_sentence and asked == "en" and find_latin_language(reply) == "en"
+        return is_english and find_latin_language(question.original) not in ("", "en")
+    letters = sum(len(run) for run in CJK_RUN.findall(reply) if said != "en" or run not in evidence.known.original)
     return is_sentence and not letters if said == "en" else letters >= _MIN_FOREIGN_LETTERS
 
 

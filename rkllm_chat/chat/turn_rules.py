@@ -7,15 +7,22 @@ and at a few forms of sentences.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from ..calls.described_calls import find_takers, is_file_name, list_places
 from ..core.messages import Tool
+from ..prompt.tool_ranking import extract_terms
 from .conversation import Conversation
 from .evidence import Evidence, Source, walk_leaves
 from .tool_traits import list_reading, may_write
 
 __all__ = ["TurnRules"]
+
+_MAX_FILES = 500
+"""Entries of a folder that are compared with the words of a question."""
+_MIN_NAME_LENGTH = 4
+"""Characters of the name of a file from which on a question may say it in words."""
 
 
 class TurnRules:
@@ -69,6 +76,17 @@ class TurnRules:
             if any(os.path.exists(os.path.join(folder, file)) for folder in folders)  # noqa: PTH110, PTH118
         ]
 
+    def find_meant_file(self) -> str:
+        """Return the full path of the only file of a server whose name a question has in words; "" for none.
+
+        "What is on my shopping list?" is in shopping.txt, which a model does not know.
+        """
+        evidence = self._evidence
+        asked = {*extract_terms(evidence.question.text)}
+        folders = dict.fromkeys(folder for folders in self._chat.get_folders().values() for folder in folders)
+        found = [path for folder in folders for name, path in _list_files(folder) if {*extract_terms(name)} <= asked]
+        return found[0] if len(found) == 1 and not list_places(evidence.question.original) else ""
+
     def find_readers(self) -> list[Tool]:
         """Return the tools that read the files of `list_unread`, of the servers that have them."""
         reading = list_reading(self._tools)
@@ -87,3 +105,15 @@ class TurnRules:
         """Return whether a call that may change something has completed in the turn."""
         made = {(result.server, result.tool) for result in evidence.results if result.status == "completed"}
         return not made.isdisjoint(self._list_writing())
+
+
+def _list_files(folder: str) -> Iterator[tuple[str, str]]:
+    """Yield the name, without its ending, and the full path of each file with a name in words, directly in a folder."""
+    try:
+        with os.scandir(folder) as entries:
+            for entry in islice(entries, _MAX_FILES):
+                name = os.path.splitext(entry.name)[0].replace("_", " ").replace("-", " ")  # noqa: PTH122
+                if len(name) >= _MIN_NAME_LENGTH and not name.startswith(".") and is_file_name(entry.name):
+                    yield name, entry.path
+    except OSError:
+        return

@@ -15,7 +15,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from ..calls.currencies import has_unsaid_currency, write_currencies
@@ -57,8 +57,10 @@ from .argument_values import (
     fill_day,
     fill_folder,
     is_generic,
+    is_path_name,
     is_placeholder,
     is_uninformative,
+    keep_lines,
     keep_values_before,
     list_unsupported,
     list_unsupported_optional,
@@ -151,6 +153,8 @@ class ValueRules(TurnRules):
             return None
         if self._are_strict and self._overwrites(tool, arguments):
             return ReplyDiscarded(reason="misplaced", values=tool.name)
+        if self._are_strict and (missing := self._find_missing_file(tool, arguments)):
+            return ReplyDiscarded(reason="invented", values=f"{tool.name}: {missing}")
         is_chosen = not may_write(tool) and _may_be_chosen(arguments, evidence)
         is_chosen = is_chosen and can_choose(self._chat, evidence.question.original)
         has_changed = self._has_changed(evidence)
@@ -188,12 +192,18 @@ class ValueRules(TurnRules):
             return [] if is_code or uses_name(arguments, other) else [tool]
         if tool.server and (owning := self._find_owning_tools(tool, [leaf for _, leaf in leaves], others)):
             return owning
+        # "Add a line to plan.txt" changes the file that was read for it; but a note may be of what a file says
+        of_tool = " ".join(split_name(tool.name).split()[1:])
+        is_of_file = (
+            may_write(tool) and ADDS.search(evidence.question.text) and not shares_term(of_tool, evidence.question)
+        )
+        used = Source("") if is_of_file and not self._has_changed(evidence) else evidence.used
         is_named = bool(tool.server) and shares_term(tool.name, evidence.question)
         is_about_question = is_named or any(evidence.question.has_part(leaf) for _, leaf in leaves)
         takers = [
             taker
             for place in list_places(question)
-            if not ((is_about_question and not _leaves_out_file(tool, leaves, place)) or evidence.used.has(place))
+            if not ((is_about_question and not _leaves_out_file(tool, leaves, place)) or used.has(place))
             or any(place in leaf and not (tool.server and is_taken(tool, name, place)) for name, leaf in leaves)
             for taker in find_takers(place, others)
         ]
@@ -273,7 +283,7 @@ class ValueRules(TurnRules):
         has_names = any(name.isascii() and name.istitle() for name in list_names(evidence.question.original))
         has_value = any(name not in unsupported and not isinstance(arguments[name], bool) for name in arguments)
         return not any(is_placeholder(arguments[name]) for name in unsupported) and all(
-            may_be_translation(arguments[name], evidence.question, used)
+            may_be_translation(name, arguments[name], evidence.question, used)
             or (has_value and str(arguments[name]).isalpha() and _CODE.fullmatch(str(arguments[name])))
             or (has_names and is_time_zone(name, arguments[name]))
             for name in unsupported
@@ -301,12 +311,25 @@ class ValueRules(TurnRules):
         is_text = isinstance(arguments[made_up[0]], str) and "enum" not in json.dumps(schema)
         return {**arguments, made_up[0]: names[0]} if is_text and not uses_name(arguments, names) else arguments
 
+    def _fill_file(self, tool: Tool, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the arguments of a look-up with the file that the question means in the place of one from nowhere."""
+        missing = self._find_missing_file(tool, arguments)
+        meant = self.find_meant_file() if missing else ""
+        is_own = (
+            any(PurePosixPath(meant).is_relative_to(folder) for folder in self._get_folders(tool)) if meant else False
+        )
+        return {name: meant if is_own and value == missing else value for name, value in arguments.items()}
+
+    def _get_folders(self, tool: Tool) -> Sequence[str]:
+        return self._chat.get_folders().get(tool.server, ())
+
     def _find_asked(self, tool: Tool, evidence: Evidence) -> Source:
         """Return the question and what it refers to, or goes on with: "and the day after?" has the city of before."""
         goes_on = (tool.server, tool.name) in evidence.called_before and is_follow_up(evidence.question.original)
         before = [str(leaf) for call in evidence.results_before for leaf in walk_leaves(call.arguments) if goes_on]
-        # the folder of a server may stand before the name of a file that the question has
-        return Source("\n".join([evidence.question.original, evidence.referred, *before, *self._folders]))
+        # the folder of a server may stand before the name of a file that the question has, or has in words
+        places = [*self._folders, self.find_meant_file()]
+        return Source("\n".join([evidence.question.original, evidence.referred, *before, *places]))
 
     def _overwrites(self, tool: Tool, arguments: Mapping[str, Any]) -> bool:
         """Return whether a call writes a file anew to which the question adds, unread, or without what it has.
@@ -317,6 +340,23 @@ class ValueRules(TurnRules):
         drops = not self._chat.can_ask and drops_lines(arguments, self._evidence)
         writes_unread = "content" in arguments and names_file(arguments, self.list_unread())
         return may_write(tool) and adds and (drops or writes_unread)
+
+    def _find_missing_file(self, tool: Tool, arguments: Mapping[str, Any]) -> str:
+        """Return the file that a call reads, and that nobody has named and is not there; "" for none.
+
+        "Tell me a story about a fox." read fuchs.txt, and the error was the answer.
+        """
+        folders = self._get_folders(tool)
+        files = [
+            value
+            for name, value in arguments.items()
+            if is_path_name(name) and isinstance(value, str) and is_file_name(value)
+        ]
+        if may_write(tool) or not folders:
+            return ""
+        known, bases = self._evidence.known.text, [*folders, find_working_folder()]
+        missing = [file for file in files if normalize(PurePosixPath(file).name) not in known]
+        return next((file for file in missing if not any(Path(base, file).is_file() for base in bases)), "")
 
     def _repeats_earlier_call(self, tool: Tool, arguments: Mapping[str, Any], evidence: Evidence) -> bool:
         """Return whether a call of an earlier turn is only made again: it has nothing of the question.
@@ -369,7 +409,7 @@ class ValueRules(TurnRules):
             return ()
         evidence = self._evidence
         made_up = list_unsupported(tool, arguments, evidence.known, evidence.question)
-        return tuple(name for name in made_up if not may_be_translation(arguments[name], evidence.question))
+        return tuple(name for name in made_up if not may_be_translation(name, arguments[name], evidence.question))
 
     def list_dispensable(self, tool: Tool, arguments: Mapping[str, Any]) -> tuple[str, ...]:
         """Return the optional arguments from nowhere of a call that only reads; it may run again without them."""
@@ -395,13 +435,15 @@ class ValueRules(TurnRules):
             arguments = write_as_said(arguments, said, known, found, list_places(said), date.today(), may_write(tool))
             arguments = drop_made_up_days(tool, arguments, self._evidence)
             arguments = arguments if may_write(tool) else fill_day(tool, arguments, said)
-        folders = self._chat.get_folders().get(tool.server, ())
+        folders = self._get_folders(tool)
         working = find_working_folder()
         arguments = fill_folder(tool, arguments, self._evidence, folders, working)
         arguments = write_full_paths(arguments, folders, working, question.original)
-        if not self._are_strict or may_write(tool):
+        if self._are_strict and may_write(tool):
+            return keep_lines(arguments, self._evidence, folders, working)
+        if not self._are_strict:
             return arguments
-        arguments = drop_unasked(tool, arguments, question)
+        arguments = self._fill_file(tool, drop_unasked(tool, arguments, question))
         return keep_values_before(tool, arguments, self._evidence, is_follow_up(question.original))
 
 
@@ -443,6 +485,9 @@ def _find_reason(
         has_changed: A call of the turn has changed something.
     """
     question = evidence.question.original
+    is_corrected = evidence.corrected.text and any(map(evidence.corrected.has, walk_leaves(arguments)))
+    if is_corrected and not may_write(tool):
+        return ""
     if not evidence.results:
         return _find_first_reason(tool, arguments, evidence, is_strict, is_chosen)
     if is_strict and not (arguments or (is_relevant(tool, arguments, evidence) and is_about_more(tool, evidence))):
@@ -536,6 +581,7 @@ def _is_invented(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence, i
         return False
     is_about_user = bool(evidence.said.text) and not FIRST_PERSON.isdisjoint(evidence.question.words)
     is_foreign = bool(CJK_RUN.search(evidence.question.text))
+    is_foreign = is_foreign or all(may_be_translation(name, arguments[name], evidence.question) for name in required)
     if is_foreign or any(map(evidence.known.has_part, values)) or not (is_about_user or is_strict):
         return False
     may_be_translated = not is_strict or all(_CODE.fullmatch(str(value)) for value in values)

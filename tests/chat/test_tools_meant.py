@@ -13,13 +13,13 @@ from typing import Any, Literal
 import pytest
 
 from chat.scripted_app import backend_of
-from rkllm_chat.calls.described_calls import list_places
+from rkllm_chat.calls.described_calls import asks_for_change, list_places
 from rkllm_chat.chat.answer import Answer
 from rkllm_chat.chat.conversation import Conversation
 from rkllm_chat.config.policy import Policy
 from rkllm_chat.core.events import Event, ReplyDiscarded, Text
 from rkllm_chat.core.messages import Message, Status, Tool, ToolResult
-from rkllm_chat.core.protocols import CallPosition, Consent, ProgressCallback, decline_all
+from rkllm_chat.core.protocols import CallPosition, Consent, Decline, ProgressCallback, decline_all
 from rkllm_chat.mcp_client.content import resource_tools
 from stage import FakeToolbox, call_text, make_chat, take_turn
 
@@ -167,13 +167,24 @@ def test_a_path_from_the_working_folder_is_read_in_the_folder_of_the_server(
         chat.get_folders = partial(dict, files=(str(tmp_path / "notes"),))
         take_turn(chat, f"Read {said} for me.")
         assert toolbox.called[0] == ("read_file", {"path": called})
-    # a folder that a model puts before the name is none; one that the user says stays
+    # a folder that a model puts before the name is none; one that the user says stays; a name may be said in words
     found = str(tmp_path / "notes" / "own" / "plan.txt")
-    for said, called in (("plan.txt", found), ("/x/plan.txt", "/x/plan.txt"), ("my plan", "/x/plan.txt")):
+    for said, called in (("plan.txt", found), ("/x/plan.txt", "/x/plan.txt"), ("my plan", found)):
         chat, toolbox = open_town([call_text("read_file", path="/x/plan.txt"), RESULTS["read_file"], "-", "-"])
         chat.get_folders = partial(dict, files=(str(tmp_path / "notes" / "own"),))
         take_turn(chat, f"Read {said} for me.")
         assert toolbox.called[0] == ("read_file", {"path": called})
+    # so are a new file of a folder that there is, and the folder
+    for name, said, called in (
+        ("write_file", "own/new.txt", "own/new.txt"),
+        ("write_file", "notes/new.txt", str(tmp_path / "notes/new.txt")),
+        ("list_folder", "notes", str(tmp_path / "notes")),
+    ):
+        content = {"content": "tea"} if name == "write_file" else {}
+        chat, toolbox = open_town([call_text(name, path=said, **content), *["-"] * 4])
+        chat.get_folders = partial(dict, files=(str(tmp_path / "notes"),))
+        take_turn(chat, f"Please write tea to {said}" if content else f"Which files are in {said}?")
+        assert toolbox.called == [(name, {"path": called, **content})]
 
 
 def test_a_forced_call_has_no_path_that_is_made_of_words() -> None:
@@ -236,21 +247,147 @@ def test_a_file_that_a_request_adds_to_is_not_overwritten_unread(tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("new", "is_made"),
+    ("question", "new", "made"),
     [
-        ("butter", False),
-        (f"{RESULTS['read_file']}butter", False),
-        (f"{RESULTS['read_file']}\nbutter", True),
+        ("Please add butter to the list in bakery.txt", "butter", f"{RESULTS['read_file']}\nbutter"),
+        ("Please add butter to the list in bakery.txt", f"{RESULTS['read_file']}, butter", None),
+        ("Please add butter to the list in bakery.txt", f"{RESULTS['read_file']}\nbutter", None),
+        ("Please add butter to the list in bakery.txt", "tea", ""),  # nobody speaks of tea
+        ("In bakery.txt, put Closed for The bakery opens at 07:10.", "Closed", ""),
     ],
 )
-def test_an_edit_that_adds_to_a_file_keeps_what_it_has(new: str, is_made: bool) -> None:
+def test_an_edit_that_adds_to_a_file_keeps_what_it_has(question: str, new: str, made: str | None) -> None:
+    made = f"{RESULTS['read_file']}\nbutter" if made is None else made
     edit = call_text("edit_file", path="bakery.txt", edits=[{"oldText": RESULTS["read_file"], "newText": new}])
     chat, toolbox = open_town([call_text("read_file", path="bakery.txt"), edit, *["It is done."] * 6])
     toolbox.TOOLS = {"edit_file": ("files", "path edits", "Edit a file"), **Town.TOOLS}
     toolbox.WRITING = (*Town.WRITING, "edit_file")
-    answer = read(take_turn(chat, "Please add butter to the list in bakery.txt"))
-    assert [name for name, _ in toolbox.called] == ["read_file", *["edit_file"] * is_made]
-    assert is_made or "hing was changed" in answer
+    answer = read(take_turn(chat, question))
+    assert [arguments["edits"][0]["newText"] for _, arguments in toolbox.called[1:]] == ([made] if made else [])
+    assert made or "hing was changed" in answer
+
+
+@pytest.mark.parametrize(
+    ("question", "is_change"),
+    [
+        ("Add the numbers: how many are there?", False),
+        ("Please add up the amounts", False),
+        ("Add the amounts to list.txt", True),
+        ("Add butter to my list", True),
+        ("Füge bitte Butter hinzu.", True),
+        ("Wie füge ich etwas hinzu?", False),
+    ],
+)
+def test_who_asks_for_a_sum_asks_for_no_change(question: str, is_change: bool) -> None:
+    assert asks_for_change(question) is is_change
+
+
+class Shelf(Town):
+    """Reads and writes files of a folder."""
+
+    folder = Path()
+
+    async def call(self, tool: Tool, arguments: Mapping[str, Any], progress: ProgressCallback) -> ToolResult:
+        result = await super().call(tool, arguments, progress)
+        if tool.name == "read_file":
+            return replace(result, text=(self.folder / arguments["path"]).read_text("utf-8"))
+        return result
+
+
+def open_shelf(folder: Path, replies: Sequence[str], **chosen: Any) -> tuple[Conversation, Shelf]:
+    chat, _ = open_town(replies, **chosen)
+    chat.toolbox = toolbox = Shelf({})
+    toolbox.folder = folder
+    chat.get_folders = partial(dict, files=(str(folder),))
+    return chat, toolbox
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Please add butter to list.txt",
+        "list.txt の最後に「butter」という行を追加してください。",
+        "请在 list.txt 末尾添加一行：butter",
+        "Füge bitte die Zeile butter am Ende von list.txt hinzu.",
+    ],
+)
+def test_a_line_is_added_to_what_the_file_has(tmp_path: Path, question: str) -> None:
+    (tmp_path / "list.txt").write_text("milk\n6 eggs\n", encoding="utf-8")
+    path = {"path": "list.txt"}
+    replies = [
+        call_text("read_file", **path),
+        "It has milk and 6 eggs.",
+        call_text("write_file", **path, content="butter"),
+    ]
+    chat, toolbox = open_shelf(tmp_path, [*replies, *["Milk, 6 eggs."] * 5])
+    take_turn(chat, question)
+    assert toolbox.called == [("read_file", path), ("write_file", {**path, "content": "milk\n6 eggs\nbutter\n"})]
+
+
+def test_what_a_result_has_not_of_a_file_is_not_written(tmp_path: Path) -> None:
+    (tmp_path / "list.txt").write_text("milk\n6 eggs\n", encoding="utf-8")
+    path = {"path": "list.txt"}
+    write_file = call_text("write_file", **path, content="butter")
+    chat, toolbox = open_town([call_text("read_file", **path), write_file, *["It has milk."] * 6])
+    chat.get_folders = partial(dict, files=(str(tmp_path),))
+    take_turn(chat, "Please add butter to list.txt")
+    assert toolbox.called == [("read_file", path)]  # which has another text than the file
+
+
+def test_who_refuses_a_change_with_a_reason_still_asks_for_it(tmp_path: Path) -> None:
+    (tmp_path / "list.txt").write_text("milk\n6 eggs\n", encoding="utf-8")
+    path = {"path": "list.txt"}
+    entity = call_text("create_entities", entities=[{"name": "butter", "observations": ["butter"]}])
+    write_file = call_text("write_file", **path, content="butter")
+
+    async def approve(tool: Tool, _arguments: Mapping[str, Any], _position: CallPosition) -> Consent | Decline:
+        return Decline("not the memory: the file list.txt") if tool.server == "memory" else "once"
+
+    replies = [entity, call_text("read_file", **path), "It has milk and 6 eggs.", write_file, *["It has milk."] * 5]
+    chat, toolbox = open_shelf(tmp_path, replies, approve=approve, policy=Policy("ask"))
+    take_turn(chat, "Add butter to my list")
+    assert toolbox.called == [("read_file", path), ("write_file", {**path, "content": "milk\n6 eggs\nbutter\n"})]
+
+
+@pytest.mark.parametrize(
+    ("question", "file", "is_read"),
+    [
+        ("讲一个关于猫的短笑话吧。", "short_jokes.txt", False),
+        ("Erzähl mir eine Geschichte von einem Fuchs!", "fuchs.txt", False),
+        ("Erzähl mir eine Geschichte von einem Hasen!", "hase.txt", True),  # there is one
+        ("Read short_jokes.txt", "short_jokes.txt", True),
+    ],
+)
+def test_a_file_that_is_not_there_is_read_only_if_it_was_named(
+    tmp_path: Path, question: str, file: str, is_read: bool
+) -> None:
+    (tmp_path / "hase.txt").write_text("A hare.", encoding="utf-8")
+    chat, toolbox = open_town([call_text("read_file", path=file), RESULTS["read_file"], *["-"] * 4])
+    chat.get_folders = partial(dict, files=(str(tmp_path),))
+    take_turn(chat, question)
+    assert [arguments["path"] for _, arguments in toolbox.called] == [file] * is_read
+
+
+@pytest.mark.parametrize("reply", ["I'm sorry, but I don't have access to your shopping list.", "-"])
+@pytest.mark.parametrize("others", [(), ("shopping.csv",)])
+def test_a_file_whose_name_is_said_in_words_is_read(tmp_path: Path, reply: str, others: Sequence[str]) -> None:
+    for name in ("shopping.txt", "garden.md", *others):
+        (tmp_path / name).write_text("milk", encoding="utf-8")
+    chat, toolbox = open_town([reply, call_text("read_file", path="shopping_list.txt"), *["Milk."] * 4])
+    chat.get_folders = partial(dict, files=(str(tmp_path),))
+    take_turn(chat, "What is on my shopping list?")
+    is_meant = reply != "-" and not others  # which of the two?
+    assert toolbox.called == [("read_file", {"path": str(tmp_path / "shopping.txt")})] * is_meant
+
+
+def test_with_nobody_to_ask_a_call_is_of_a_tool_that_may_run() -> None:
+    replies = ["I am sorry, but I cannot do that.", call_text("read_file", path="bakery.txt"), *["-"] * 3]
+    for pattern, name in (("files__read_file", "read_file"), ("board__show_file", "show_file")):
+        chat, toolbox = open_town(replies, policy=Policy("ask", allow=(pattern,)))
+        toolbox.TOOLS = {"show_file": ("board", "path", "Read a file"), **Town.TOOLS}
+        take_turn(chat, "What does bakery.txt say?")
+        asked = [message.call_request for prompt in backend_of(chat).prompts for message in prompt]
+        assert next(filter(None, asked)) == f"Call {pattern} now." and name in pattern
 
 
 def test_a_change_that_an_answer_describes_behind_the_file_is_made(tmp_path: Path) -> None:

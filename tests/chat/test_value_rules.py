@@ -1408,3 +1408,82 @@ def test_what_lacks_a_permission_is_said_before_the_answer_from_other_results() 
     chat, toolbox = open_office([NOTE, delete, "It has 98.6."], Asked("no"), policy=Policy(allow=("read_note",)))
     assert read(take_turn(chat, "Read the note wifi and delete it.")).text == "It has 98.6."
     assert "The user did not allow this call." in str(backend_of(chat).prompts)
+
+
+@pytest.mark.parametrize(
+    ("question", "first", "is_asked_again"),
+    [
+        ("Wie ist die Nummer von Greta?", "The number of Greta is 98.6.", True),
+        ("¿Cuál es el número de Greta?", "The number of Greta is 98.6.", True),
+        ("Wie ist die Nummer von Greta?", "Die Nummer von Greta ist 98.6.", False),
+        ("Wie ist die Nummer von Greta, auf Englisch?", "The number of Greta is 98.6.", False),
+        ("What is the number of Greta?", "The number of Greta is 98.6.", False),
+        # what a result has in another script is of no language
+        ("グレタの連絡先は何番ですか？", "The number of 佐々木健 is 98.6.", True),
+    ],
+)
+def test_an_answer_is_in_the_language_of_the_question(question: str, first: str, is_asked_again: bool) -> None:
+    replies = [call_text("find_contact", name="Greta"), first, *["98.6"] * 4]
+    chat, toolbox = open_office(replies, prompt_profile="qwen2.5")
+    toolbox.functions = {**toolbox.functions, "find_contact": answer_with("佐々木健: 98.6")}
+    events = take_turn(chat, question)
+    assert ("foreign" in [event.reason for event in events if isinstance(event, ReplyDiscarded)]) is is_asked_again
+
+
+@pytest.mark.parametrize(
+    ("question", "place", "made"),
+    [
+        ("Wie warm ist es im Arbeitszimmer?", "workroom", True),
+        ("Wie warm ist es im Arbeitszimmer?", "Tokyo", False),
+        ("How warm is it in the kitchen?", "workroom", False),
+    ],
+)
+def test_a_common_word_of_a_question_in_another_language_may_be_translated(
+    question: str, place: str, made: bool
+) -> None:
+    chat, toolbox = open_office([call_text("get_clock", place=place), *["98.6"] * 4], prompt_profile="qwen2.5")
+    toolbox.ABOUT = {**Office.ABOUT, "get_clock": "Tell how warm a place is, and the time"}
+    take_turn(chat, question)
+    assert toolbox.called == [("get_clock", {"place": place})] * made
+
+
+def test_a_german_noun_is_no_name() -> None:
+    for question, names in (
+        ("Was steht in der Notiz wifi, und wo liegt der Bahnhof?", ""),
+        ("What does the note wifi say, and where is Turin?", "Turin"),
+    ):
+        chat, _ = open_office([NOTE, *["98.6"] * 5], prompt_profile="qwen2.5")
+        told = f"\n\n[No tool was called for {names}: the answer is not based on a look-up of that.]" if names else ""
+        assert read(take_turn(chat, question)).text == f"98.6{told}"
+
+
+def test_who_tells_of_themselves_in_german_has_nothing_looked_up() -> None:
+    for question, count in (("Guten Tag, ich heiße Lena und wohne in Graz.", 0), ("Wie spät ist es in Graz?", 1)):
+        chat, toolbox = open_office([call_text("get_clock", place="Graz"), *["98.6"] * 4], prompt_profile="qwen2.5")
+        take_turn(chat, question)
+        assert len(toolbox.called) == count
+
+
+def test_the_hour_of_a_date_is_something_of_a_result() -> None:
+    answer = "The time in Boston is 09:00."
+    chat, toolbox = open_office([call_text("convert_units", value="15:00", unit="Oslo", to="Boston"), answer, "-"])
+    toolbox.functions = {**toolbox.functions, "convert_units": answer_with('{"target": "2026-11-30T09:00:00-05:00"}')}
+    assert read(take_turn(chat, "Convert 15:00 in Oslo to the time in Boston.")).text == answer
+
+
+def test_what_was_calculated_is_in_the_answer_or_below_it() -> None:
+    told = "There are 40 bulbs, and the heater costs 75 EUR."
+    for answers, text in (
+        ([told, "It is 115."], "It is 115."),
+        ([told] * 4, f'{told}\n\n[Completed box__calculate expression="40 + 75": 115]'),
+    ):
+        chat, toolbox = open_office([call_text("calculate", expression="40 + 75"), *answers])
+        toolbox.functions = {**toolbox.functions, "calculate": answer_with("115")}
+        assert read(take_turn(chat, "No, it is 40 bulbs. What is 40 plus 75 EUR for the heater?")).text == text
+
+
+def test_a_word_in_letters_is_found_beside_chinese_ones() -> None:
+    calls = [call_text("read_note", title="WEB"), call_text("get_clock", place="北京")]
+    chat, toolbox = open_office([*calls, "98.6"], prompt_profile="qwen2.5")
+    assert read(take_turn(chat, "WEBというメモを読んで。北京は今何時？")).text == "98.6"  # nothing is asked again
+    assert [name for name, _ in toolbox.called] == ["read_note", "get_clock"]
