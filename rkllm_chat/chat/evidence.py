@@ -58,6 +58,8 @@ _MIN_WORD_LENGTH = 4
 WORD = re.compile(r"[^\W_]+")
 _WORD_BESIDE_CJK = re.compile(rf"[^\W_{CJK}]+")
 """A word in letters that Japanese and Chinese write without a space: "WEB" in "WEB项目"."""
+_KINDS_OF_PLACES = "駅市区町村県府都店館園校院站县镇省街路楼"
+"""What Japanese and Chinese put behind the name of a place: 桜橋 is 桜橋駅."""
 NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 REFERENCE = re.compile(
     r"\b(?:its?|they|them|their|those|these|that|this|there|same|ones?)\b|それ|その|そこ|それら|同じ|它|他们|她们|那|这|其|同样",
@@ -214,6 +216,8 @@ class Source:
 
     def _has_word(self, word: str) -> bool:
         if word in self.words or (not word.isascii() and word in self.text):
+            return True
+        if len(word) > 2 and word[-1] in _KINDS_OF_PLACES and word[:-1] in self.text:
             return True
         if word.isdigit():
             return float(word) in self._numbers

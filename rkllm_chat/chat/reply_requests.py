@@ -121,6 +121,7 @@ class ReplyRequests:
         if not prompts:
             return []
         tokens = max(1, self._chat.count_text(prompts[-1][-1].text))  # of the same message each
+        await emit(Reading(0, tokens * len(prompts)))
         async with aclosing(backend.score_messages(prompts)) as items:
             async for item in items:
                 scores.append(item.logprob)

@@ -189,7 +189,10 @@ class EventView:
         if self._answer:
             lines += [*(self._answer_rows or []), *self._mark(self._answer.tail(self._width))]
         lines += [self.dim(spin(line)) for line in self.calls.describe_running(self._width)]
-        if (has_result_alone or not lines) and not self._screen.line.question and (waiting := self._wait_lines()):
+        # behind an answer, the engine may find out whether a tool was meant
+        is_reading = self._state is not None and isinstance(self._state[0], Reading)
+        is_waiting = has_result_alone or is_reading or not lines
+        if is_waiting and not self._screen.line.question and (waiting := self._wait_lines()):
             lines += map(self.dim, [spin(waiting[0]), *waiting[1:]])
         *queued, last = [sanitize_line(text) for text in self._screen.line.queued] or [""]
         lines += [self.dim(self._words("live.queued", text=text)) for text in queued]
