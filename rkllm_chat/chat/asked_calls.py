@@ -71,6 +71,7 @@ class AskedCall:
         is_meant: Of the likeliest tools, the one that the model prefers most is called, if it prefers one.
         is_joined: The call must look up another thing of the question than those of the turn.
         is_likely: Only the likeliest of the tools are asked for, where the model tells which ones these are.
+        is_described: The reply names the tool.
     """
 
     tools: Sequence[Tool] = ()
@@ -81,6 +82,7 @@ class AskedCall:
     is_meant: bool = False
     is_joined: bool = False
     is_likely: bool = False
+    is_described: bool = False
 
 
 def list_asked_calls(
@@ -145,6 +147,9 @@ def _list_calls_for_question(
     if is_open and (changing := _find_changing_tools(chat, question)):
         meant = None
         yield AskedCall(changing, by_question=not has_called(chat))
+        if files := requests.list_read_files():
+            # behind an answer that recites the file, a model writes it as it was
+            yield AskedCall(changing, "\n\n".join([question, *files]))
     elif meant := _find_meant_call(chat, reply, rejected, described):
         yield meant
     elif (before := requests.find_tools_before()) and _can_ask_for(chat, before):
@@ -268,6 +273,7 @@ def _find_readers_of_meant_file(chat: Conversation, reply: str) -> list[Tool]:
     file = OpenRequests(chat).find_meant_file()
     folders = chat.get_folders()
     takers = find_takers(file, list_reading(chat.toolbox.tools)) if file else []
+    takers = [taker for taker in takers if names_verb(taker, Source("read"))]  # not what tells how large it is
     return [taker for taker in takers if any(map(PurePosixPath(file).is_relative_to, folders.get(taker.server, ())))]
 
 
@@ -303,7 +309,7 @@ def _find_meant_call(
     if has_called(chat) or rejected is not None:
         return None
     meant, is_named = _find_meant_tools(chat, reply)
-    return AskedCall(meant, by_question=not is_named) if meant else None
+    return AskedCall(meant, by_question=not is_named, is_described=is_named) if meant else None
 
 
 def find_corrected_call(chat: Conversation) -> AskedCall | None:
@@ -423,9 +429,9 @@ def _find_changing_tools(chat: Conversation, question: str) -> list[Tool]:
         for tool in chat.toolbox.tools
         if may_write(tool) and may_be_meant(tool, question) and (tool.server, tool.name) not in called
     ]
-    files = filter(is_file_name, list_places("\n".join([question, *reasons])))
+    files = [*filter(is_file_name, list_places("\n".join(reasons))), *OpenRequests(chat).list_named_files()]
     changing = [taker for file in files for taker in find_takers(file, changing)] or changing
-    likely = rank_tools(index_tools(changing), question, chat.tool_usage.counts) or (changing if reasons else [])
+    likely = rank_tools(index_tools(changing), question, chat.tool_usage.counts) or (changing if files else [])
     likely = likely[:_MAX_LIKELY]
     return likely if _can_ask_for(chat, likely) else []
 

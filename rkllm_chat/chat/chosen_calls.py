@@ -77,6 +77,10 @@ class ChosenCalls:
         before = requests.find_tools_before() if requests.is_follow_up() else []
         if not (prepared and self.are_asked_first) or any(run.tool in before for run in prepared):
             return None
+        # it is read before it is changed, and for what is asked about it
+        files = requests.list_named_files()
+        if any(uses_name(run.call.arguments, files) for run in prepared if files):
+            return None
         if asks_again(find_question(self._chat)) and all(requests.was_called_before(run.tool) for run in prepared):
             return None
         question = find_question(self._chat)
@@ -196,12 +200,12 @@ class ChosenCalls:
         again = await self._requests.ask_for_call(AskedCall(tools), emit)
         accepted = await calls.offer([again], must_ask=False, by_question=True) if again else None
         if refers and not (accepted or calls.was_declined):
-            accepted = await calls.offer([call], False, asked.by_question, asked.names, is_described=False)
+            accepted = await calls.offer([call], False, asked.by_question, asked.names)
         return call, accepted
 
     async def _offer(self, call: ToolCall, asked: AskedCall, calls: ReplyCalls) -> PreparedCall | None:
         """Return what runs of a call, with the only name of the question if one that the model prefers lacks it."""
-        accepted = await calls.offer([call], False, asked.by_question, asked.names, not asked.is_chosen)
+        accepted = await calls.offer([call], False, asked.by_question, asked.names, asked.is_described)
         if accepted or calls.was_declined or not asked.is_chosen:
             return accepted
         for tool in find_tools(call.name, self._chat.toolbox.tools)[:1]:

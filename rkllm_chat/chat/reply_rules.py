@@ -155,7 +155,7 @@ class ReplyRules(TurnRules):
         # "To add butter to the list in shopping.txt, you would need to append a line", or what the file has
         evidence = self._evidence
         places = list_places(f"{evidence.question.original}\n{evidence.corrected.original}")
-        is_file_read = any(map(evidence.used.has, places))
+        is_file_read = any(map(evidence.used.has, [*places, *self.list_named_files()]))
         is_only_told = (is_refusal(reply) or tells_how(reply) or is_file_read) and self.is_change_pending()
         return is_only_told or bool(self.find_unmade(reply)) or self._has_failed_change()
 

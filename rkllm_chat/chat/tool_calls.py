@@ -247,7 +247,7 @@ class ReplyCalls:
         must_ask: bool,
         by_question: bool = False,
         names: Sequence[str] = (),
-        is_described: bool = True,
+        is_described: bool = False,
     ) -> PreparedCall | None:
         """Accept a call that the reply does not make but describes or announces: the first one that is valid.
 
@@ -257,7 +257,7 @@ class ReplyCalls:
                 the policy decides whether the user is asked.
             by_question: They all stand in the question, because the reply does not name the tool.
             names: One of which the call must use, and no value rule forbid it; empty for any call.
-            is_described: The reply describes the call, unless all of its values stand in the question.
+            is_described: The reply describes the call.
 
         Returns:
             The call, which is added to `found`; None if there is none, or it is not accepted.
@@ -276,7 +276,7 @@ class ReplyCalls:
             return None
         is_free = not must_ask and self._chat.is_run_by_client(run.tool)
         made_up = self._rules.list_made_up(run.tool, run.call.arguments)
-        position = CallPosition(is_described=is_described and not by_question, made_up=made_up)
+        position = CallPosition(is_described=is_described, made_up=made_up)
         verdict = "run" if is_free else await self._ask(run, position, must_ask)
         self.is_stopped, self.was_declined = False, verdict in ("declined", "stopped") or isinstance(verdict, Decline)
         arguments = verdict.arguments if isinstance(verdict, RunEdited) else run.call.arguments

@@ -293,8 +293,9 @@ class Turn:
         chat, described = self._chat, [event.call for event in reply.described]
         # behind what was only read for it, a change may be described, too
         is_open = not has_called(self._chat) or self._reply_rules.is_change_pending()
-        offered = self._chosen_calls.list_likelier() or (described if is_open else [])
-        accepted = await calls.offer(offered, must_ask=False)
+        likelier = self._chosen_calls.list_likelier()
+        offered = likelier or (described if is_open else [])
+        accepted = await calls.offer(offered, must_ask=False, is_described=not likelier)
         is_settled = accepted or self._likely_calls.is_for_none
         asked_calls = iter(()) if is_settled else list_asked_calls(chat, reply.shown_text, rejected, described)
         for asked in asked_calls:
@@ -304,11 +305,11 @@ class Turn:
             if accepted:
                 self._is_guess = asked.is_chosen and not asked.names and has_called(chat)
                 break
-            if call and not (asked.by_question or asked.names or asked.is_chosen or described):
+            if call and asked.is_described and not described:
                 await emit(CallDescribed(call))
         if calls.missing:
             await emit(ReplyDiscarded(reason="missing"))
-        accepted = accepted or (None if calls.missing else await calls.offer(described, must_ask=True))
+        accepted = accepted or (None if calls.missing else await calls.offer(described, True, is_described=True))
         if not accepted:
             return None
         name = shown_name(accepted.tool, chat.toolbox.tools)

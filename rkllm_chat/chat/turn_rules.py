@@ -7,11 +7,14 @@ and at a few forms of sentences.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
+from typing import Any
 
 from ..calls.described_calls import find_takers, is_file_name, list_places
 from ..core.messages import Tool
+from ..prompt.budget import find_last_turn
 from ..prompt.tool_ranking import extract_terms
 from .conversation import Conversation
 from .evidence import Evidence, Source, walk_leaves
@@ -19,6 +22,8 @@ from .tool_traits import list_reading, may_write
 
 __all__ = ["TurnRules"]
 
+_INTO = r"\b(?:to|on|onto|in|into)\s+(?:(?:a|an|our|the|my|\w+['’]s)\s+)?"
+"""What stands before the list of "Add butter to my shopping list"."""
 _MAX_FILES = 500
 """Entries of a folder that are compared with the words of a question."""
 _MIN_NAME_LENGTH = 4
@@ -55,7 +60,8 @@ class TurnRules:
 
     @property
     def _evidence(self) -> Evidence:
-        return Evidence.collect(self._chat.visible_messages, "\n".join([self._chat.settings.system, *self._folders]))
+        places = [*self._folders, self.find_meant_file()]
+        return Evidence.collect(self._chat.visible_messages, "\n".join([self._chat.settings.system, *places]))
 
     def list_unread(self) -> list[str]:
         """Return the files of the question that are in the folder of a server, and that no call of the turn was about.
@@ -63,7 +69,7 @@ class TurnRules:
         Made to add a line to a list, a model writes that line in the place of the list.
         """
         evidence = self._evidence
-        files = [place for place in list_places(evidence.question.original) if is_file_name(place)]
+        files = self.list_named_files()
         completed = (result for result in evidence.results if result.status == "completed")
         used = Source("\n".join(str(leaf) for result in completed for leaf in walk_leaves(result.arguments)))
         return [file for file in files if self._find_owners(file) and not used.has(file)]
@@ -76,16 +82,32 @@ class TurnRules:
             if any(os.path.exists(os.path.join(folder, file)) for folder in folders)  # noqa: PTH110, PTH118
         ]
 
+    def list_named_files(self) -> list[str]:
+        """Return the files that a question names, also the list of "Add butter to my shopping list"."""
+        question = self._evidence.question.original
+        if files := [place for place in list_places(question) if is_file_name(place)]:
+            return files
+        meant = os.path.basename(self.find_meant_file())  # noqa: PTH119
+        said = re.search(rf"{_INTO}{re.escape(_list_words(meant))}\b", question, re.IGNORECASE) if meant else None
+        return [meant] if said else []
+
+    def list_read_files(self) -> list[str]:
+        """Return the results that have the text of the files that a question names."""
+        files, evidence = self.list_named_files(), self._evidence
+        completed = (result for result in evidence.results if result.status == "completed")
+        return [result.text for result in completed if any(_names(result.arguments, file) for file in files)]
+
     def find_meant_file(self) -> str:
         """Return the full path of the only file of a server whose name a question has in words; "" for none.
 
         "What is on my shopping list?" is in shopping.txt, which a model does not know.
         """
-        evidence = self._evidence
-        asked = {*extract_terms(evidence.question.text)}
+        visible = self._chat.visible_messages
+        question = visible[find_last_turn(visible)].question if visible and self._are_strict else ""
+        asked = {*extract_terms(question)}
         folders = dict.fromkeys(folder for folders in self._chat.get_folders().values() for folder in folders)
         found = [path for folder in folders for name, path in _list_files(folder) if {*extract_terms(name)} <= asked]
-        return found[0] if len(found) == 1 and not list_places(evidence.question.original) else ""
+        return found[0] if len(found) == 1 and not list_places(question) else ""
 
     def find_readers(self) -> list[Tool]:
         """Return the tools that read the files of `list_unread`, of the servers that have them."""
@@ -112,8 +134,17 @@ def _list_files(folder: str) -> Iterator[tuple[str, str]]:
     try:
         with os.scandir(folder) as entries:
             for entry in islice(entries, _MAX_FILES):
-                name = os.path.splitext(entry.name)[0].replace("_", " ").replace("-", " ")  # noqa: PTH122
+                name = _list_words(entry.name)
                 if len(name) >= _MIN_NAME_LENGTH and not name.startswith(".") and is_file_name(entry.name):
                     yield name, entry.path
     except OSError:
         return
+
+
+def _names(arguments: Mapping[str, Any], file: str) -> bool:
+    return any(os.path.basename(str(value)) == os.path.basename(file) for value in walk_leaves(arguments))  # noqa: PTH119
+
+
+def _list_words(file: str) -> str:
+    """Return the name of a file without its ending, in words."""
+    return os.path.splitext(file)[0].replace("_", " ").replace("-", " ")  # noqa: PTH122

@@ -153,10 +153,12 @@ class ValueRules(TurnRules):
             return None
         if self._are_strict and self._overwrites(tool, arguments):
             return ReplyDiscarded(reason="misplaced", values=tool.name)
-        if self._are_strict and (missing := self._find_missing_file(tool, arguments)):
+        missing = self._find_missing_file(tool, arguments) if self._are_strict and not may_write(tool) else ""
+        if missing:
             return ReplyDiscarded(reason="invented", values=f"{tool.name}: {missing}")
         is_chosen = not may_write(tool) and _may_be_chosen(arguments, evidence)
         is_chosen = is_chosen and can_choose(self._chat, evidence.question.original)
+        is_chosen = is_chosen or (not may_write(tool) and self.find_meant_file() in {*map(str, walk_leaves(arguments))})
         has_changed = self._has_changed(evidence)
         reason = _find_reason(tool, arguments, evidence, self._are_strict, is_chosen, has_changed)
         # a person is asked about it; without one, "Which query?" would be no question
@@ -202,7 +204,7 @@ class ValueRules(TurnRules):
         is_about_question = is_named or any(evidence.question.has_part(leaf) for _, leaf in leaves)
         takers = [
             taker
-            for place in list_places(question)
+            for place in list_places(question) or self.list_named_files()
             if not ((is_about_question and not _leaves_out_file(tool, leaves, place)) or used.has(place))
             or any(place in leaf and not (tool.server and is_taken(tool, name, place)) for name, leaf in leaves)
             for taker in find_takers(place, others)
@@ -312,8 +314,12 @@ class ValueRules(TurnRules):
         return {**arguments, made_up[0]: names[0]} if is_text and not uses_name(arguments, names) else arguments
 
     def _fill_file(self, tool: Tool, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the arguments of a look-up with the file that the question means in the place of one from nowhere."""
-        missing = self._find_missing_file(tool, arguments)
+        """Return the arguments with the file that the question means in the place of one from nowhere.
+
+        A change is of it only if the question says that something is to be put into it.
+        """
+        is_named = bool(self.list_named_files()) or not may_write(tool)
+        missing = self._find_missing_file(tool, arguments) if is_named else ""
         meant = self.find_meant_file() if missing else ""
         is_own = (
             any(PurePosixPath(meant).is_relative_to(folder) for folder in self._get_folders(tool)) if meant else False
@@ -342,7 +348,7 @@ class ValueRules(TurnRules):
         return may_write(tool) and adds and (drops or writes_unread)
 
     def _find_missing_file(self, tool: Tool, arguments: Mapping[str, Any]) -> str:
-        """Return the file that a call reads, and that nobody has named and is not there; "" for none.
+        """Return the file of a call that nobody has named and that is not there; "" for none.
 
         "Tell me a story about a fox." read fuchs.txt, and the error was the answer.
         """
@@ -352,9 +358,11 @@ class ValueRules(TurnRules):
             for name, value in arguments.items()
             if is_path_name(name) and isinstance(value, str) and is_file_name(value)
         ]
-        if may_write(tool) or not folders:
+        if not folders:
             return ""
-        known, bases = self._evidence.known.text, [*folders, find_working_folder()]
+        # a file that is meant is known by its full path alone
+        known = self._evidence.known.text.replace(normalize(self.find_meant_file()) or "\0", "")
+        bases = [*folders, find_working_folder()]
         missing = [file for file in files if normalize(PurePosixPath(file).name) not in known]
         return next((file for file in missing if not any(Path(base, file).is_file() for base in bases)), "")
 
@@ -440,7 +448,7 @@ class ValueRules(TurnRules):
         arguments = fill_folder(tool, arguments, self._evidence, folders, working)
         arguments = write_full_paths(arguments, folders, working, question.original)
         if self._are_strict and may_write(tool):
-            return keep_lines(arguments, self._evidence, folders, working)
+            return keep_lines(self._fill_file(tool, arguments), self._evidence, folders, working)
         if not self._are_strict:
             return arguments
         arguments = self._fill_file(tool, drop_unasked(tool, arguments, question))

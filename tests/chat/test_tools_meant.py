@@ -345,8 +345,37 @@ def test_who_refuses_a_change_with_a_reason_still_asks_for_it(tmp_path: Path) ->
 
     replies = [entity, call_text("read_file", **path), "It has milk and 6 eggs.", write_file, *["It has milk."] * 5]
     chat, toolbox = open_shelf(tmp_path, replies, approve=approve, policy=Policy("ask"))
-    take_turn(chat, "Add butter to my list")
+    take_turn(chat, "Add butter to what I need")
     assert toolbox.called == [("read_file", path), ("write_file", {**path, "content": "milk\n6 eggs\nbutter\n"})]
+
+
+@pytest.mark.parametrize(
+    ("question", "is_meant"),
+    [
+        ("Add butter to my shopping list", True),
+        ("Please put butter on the shopping list", True),
+        ("Add butter to my list of shopping trips", False),
+    ],
+)
+def test_a_line_is_added_to_the_file_that_is_said_in_words(tmp_path: Path, question: str, is_meant: bool) -> None:
+    (tmp_path / "shopping_list.txt").write_text("milk\n", encoding="utf-8")
+    path, entity = str(tmp_path / "shopping_list.txt"), {"name": "butter", "observations": ["butter"]}
+    replies = [
+        call_text("create_entities", entities=[entity]),
+        call_text("read_file", path="list.txt"),
+        "It has milk.",
+        call_text("write_file", path=path, content="milk"),  # without what is added; it is asked for alone, then
+        call_text("write_file", path="list.txt", content="butter"),
+    ]
+    chat, toolbox = open_shelf(tmp_path, [*(replies if is_meant else replies[:1]), *["It has butter."] * 6])
+    take_turn(chat, question)
+    if is_meant:
+        assert toolbox.called == [
+            ("read_file", {"path": path}),
+            ("write_file", {"path": path, "content": "milk\nbutter\n"}),
+        ]
+    else:
+        assert [name for name, _ in toolbox.called] == ["create_entities"]
 
 
 @pytest.mark.parametrize(
@@ -368,16 +397,16 @@ def test_a_file_that_is_not_there_is_read_only_if_it_was_named(
     assert [arguments["path"] for _, arguments in toolbox.called] == [file] * is_read
 
 
-@pytest.mark.parametrize("reply", ["I'm sorry, but I don't have access to your shopping list.", "-"])
 @pytest.mark.parametrize("others", [(), ("shopping.csv",)])
-def test_a_file_whose_name_is_said_in_words_is_read(tmp_path: Path, reply: str, others: Sequence[str]) -> None:
+def test_a_file_whose_name_is_said_in_words_is_read(tmp_path: Path, others: Sequence[str]) -> None:
+    reply = "I'm sorry, but I don't have access to your shopping list."
     for name in ("shopping.txt", "garden.md", *others):
         (tmp_path / name).write_text("milk", encoding="utf-8")
     chat, toolbox = open_town([reply, call_text("read_file", path="shopping_list.txt"), *["Milk."] * 4])
     chat.get_folders = partial(dict, files=(str(tmp_path),))
     take_turn(chat, "What is on my shopping list?")
-    is_meant = reply != "-" and not others  # which of the two?
-    assert toolbox.called == [("read_file", {"path": str(tmp_path / "shopping.txt")})] * is_meant
+    is_clear = not others  # else which of the two?
+    assert toolbox.called == [("read_file", {"path": str(tmp_path / "shopping.txt")})] * is_clear
 
 
 def test_with_nobody_to_ask_a_call_is_of_a_tool_that_may_run() -> None:
@@ -878,6 +907,7 @@ def test_an_answer_behind_failed_calls_says_that_they_failed() -> None:
         ("请读一下菜单.txt。", ("read_file", {"path": "menu.txt"}), {"path": "菜单.txt"}),
         ("ファイル plan.txt を読んで。", ("read_file", {"path": "file plan.txt"}), {"path": "plan.txt"}),
         ("今ホノルルは何時ですか？", ("get_clock", {"place": "今ホノルル"}), {"place": "ホノルル"}),
+        ("桜橋は今何時ですか？", ("get_clock", {"place": "桜橋駅"}), {"place": "桜橋駅"}),
         (
             "卵を買うもの.txtに書いて。",
             ("write_file", {"path": "buying.txt", "content": "卵"}),
