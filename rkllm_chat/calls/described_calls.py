@@ -72,7 +72,7 @@ _CJK_CHANGES = (
     "|复制|取消"
 )
 _GERMAN_CHANGES = (
-    "bestell|buch|entfern|ergänz|erinner|erstell|füg|leg|lösch|merk|nenn|notier|reservier|schick|schreib|send|setz"
+    "bestell|buch|entfern|ergänz|erinner|erstell|füg|lösch|merk|notier|reservier|schick|schreib|send|setz"
     "|speicher|stell|stornier|trag|verschieb|änder"
 )
 _BEFORE_REQUEST = r"(?:^|[.,;:!?\n]\s*|\b(?:please|and|then|also|to|you|me)\s+|\.\w{1,5}\s+)"
@@ -102,7 +102,7 @@ _TELLS = re.compile(
 _ASKS = re.compile(
     r"[?？]|\b(?:what(?:['’]?s)?(?! an?\b)|when|where|which|who|whose|why|how|need|want|wish|wonder|would|could|can"
     r"|please|help|tell|show|look|find|check|read|list|get|let|(?<!you )know"
-    r"|wie|wann|wo|wer|wem|wessen|welche[mnrs]?|warum|brauche|möchte|bitte|zeige?|sage?|suche?|finde|lies|gib|hilf)\b"
+    r"|wie|wann|wo|wer|wem|wessen|welche[mnrs]?|warum|brauche|möchte|bitte|zeige?|sage?|suche?|finde|gib|hilf)\b"
     r"|かな?(?:[。\s]|$)|ください|下さい|教えて|たい|ほしい|欲しい|お願い|何|いつ|どこ|誰|いくら|いくつ|どの|どう"
     r"|吗|呢|什么|几|多少|哪|谁|怎|请|帮|想|要|告诉|查",
     re.IGNORECASE,

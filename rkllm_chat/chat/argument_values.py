@@ -43,6 +43,7 @@ __all__ = [
     "drops_lines",
     "fill_day",
     "fill_folder",
+    "find_files",
     "is_choice_or_default",
     "is_generic",
     "is_path_name",
@@ -72,7 +73,7 @@ _PATH_NAME = re.compile(r"(?:path|folder|directory|dir|repo|repository)$", re.IG
 _REPOSITORY_NAME = re.compile(r"repo", re.IGNORECASE)
 """That of a repository, which a server has one of."""
 _THIS_FOLDER = (".", "./")
-_MAX_PATH_LENGTH = 400
+_MAX_PATH_LENGTH, _MAX_FILE_BYTES = 400, 1_000_000
 """Characters of a path that is looked for."""
 _ONE_OF_MANY = re.compile(
     r"\b(?:last|latest|newest|most recent|oldest|first)\b(?! ones?\b)|最新|最後|最初|最后|最近的?一"
@@ -327,9 +328,9 @@ def keep_lines(
     content, values = arguments.get("content"), [value for name, value in arguments.items() if name != "content"]
     if not isinstance(content, str):
         return arguments
-    files = _find_files(values, folders, working)
+    files = find_files(values, folders, working)
     for result in evidence.results:
-        for file in files & _find_files(result.arguments, folders, working):
+        for file in files & find_files(result.arguments, folders, working):
             text = _read_text(file)
             had = {line.strip() for line in text.splitlines()} - {""}
             new = [line for line in content.splitlines() if line.strip()]
@@ -352,7 +353,7 @@ def _keep_edited(value: Any, question: Source) -> Any:
     return {name: f"{old}\n{added}" if text == new else text for name, text in value.items()} if is_added else value
 
 
-def _find_files(value: Any, folders: Sequence[str], working: str) -> set[Path]:
+def find_files(value: Any, folders: Sequence[str], working: str) -> set[Path]:
     """Return the files that arguments name, in one of these folders or with their full path."""
     paths = (leaf for leaf in walk_leaves(value) if isinstance(leaf, str) and 0 < len(leaf) <= _MAX_PATH_LENGTH)
     found = (Path(folder, path) for path in paths for folder in (*folders, working))
@@ -360,8 +361,9 @@ def _find_files(value: Any, folders: Sequence[str], working: str) -> set[Path]:
 
 
 def _read_text(file: Path) -> str:
+    """Return the text of a file; "" for none, and for one that is too large to be in a result."""
     try:
-        return file.read_text("utf-8")
+        return file.read_text("utf-8") if file.stat().st_size <= _MAX_FILE_BYTES else ""
     except (OSError, ValueError):
         return ""
 

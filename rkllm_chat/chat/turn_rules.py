@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import islice
 from typing import Any
 
@@ -104,10 +105,14 @@ class TurnRules:
         """
         visible = self._chat.visible_messages
         question = visible[find_last_turn(visible)].question if visible and self._are_strict else ""
-        asked = {*extract_terms(question)}
         folders = dict.fromkeys(folder for folders in self._chat.get_folders().values() for folder in folders)
-        found = [path for folder in folders for name, path in _list_files(folder) if {*extract_terms(name)} <= asked]
-        return found[0] if len(found) == 1 and not list_places(question) else ""
+        if not (question and folders) or list_places(question):
+            return ""
+        asked, plain = {*extract_terms(question)}, question.casefold()
+        # the first letters alone rule out nearly all files of a large folder
+        near = [file for folder in folders for file in _list_files(folder) if file[0][:3].casefold() in plain]
+        found = [path for name, path in near if (terms := _extract_terms(name)) and terms <= asked]
+        return found[0] if len(found) == 1 else ""
 
     def find_readers(self) -> list[Tool]:
         """Return the tools that read the files of `list_unread`, of the servers that have them."""
@@ -129,13 +134,19 @@ class TurnRules:
         return not made.isdisjoint(self._list_writing())
 
 
+@lru_cache(maxsize=1024)
+def _extract_terms(name: str) -> frozenset[str]:
+    return frozenset(extract_terms(name))
+
+
 def _list_files(folder: str) -> Iterator[tuple[str, str]]:
     """Yield the name, without its ending, and the full path of each file with a name in words, directly in a folder."""
     try:
         with os.scandir(folder) as entries:
             for entry in islice(entries, _MAX_FILES):
                 name = _list_words(entry.name)
-                if len(name) >= _MIN_NAME_LENGTH and not name.startswith(".") and is_file_name(entry.name):
+                is_named = len(name) >= _MIN_NAME_LENGTH and not name.startswith(".") and is_file_name(entry.name)
+                if is_named and entry.is_file():
                     yield name, entry.path
     except OSError:
         return

@@ -15,7 +15,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Any
 
 from ..calls.currencies import has_unsaid_currency, write_currencies
@@ -56,6 +56,7 @@ from .argument_values import (
     drops_lines,
     fill_day,
     fill_folder,
+    find_files,
     is_generic,
     is_path_name,
     is_placeholder,
@@ -158,7 +159,8 @@ class ValueRules(TurnRules):
             return ReplyDiscarded(reason="invented", values=f"{tool.name}: {missing}")
         is_chosen = not may_write(tool) and _may_be_chosen(arguments, evidence)
         is_chosen = is_chosen and can_choose(self._chat, evidence.question.original)
-        is_chosen = is_chosen or (not may_write(tool) and self.find_meant_file() in {*map(str, walk_leaves(arguments))})
+        if not may_write(tool) and (meant := self.find_meant_file()):
+            is_chosen = is_chosen or meant in arguments.values()
         has_changed = self._has_changed(evidence)
         reason = _find_reason(tool, arguments, evidence, self._are_strict, is_chosen, has_changed)
         # a person is asked about it; without one, "Which query?" would be no question
@@ -362,9 +364,8 @@ class ValueRules(TurnRules):
             return ""
         # a file that is meant is known by its full path alone
         known = self._evidence.known.text.replace(normalize(self.find_meant_file()) or "\0", "")
-        bases = [*folders, find_working_folder()]
-        missing = [file for file in files if normalize(PurePosixPath(file).name) not in known]
-        return next((file for file in missing if not any(Path(base, file).is_file() for base in bases)), "")
+        unknown = [file for file in files if normalize(PurePosixPath(file).name) not in known]
+        return next((file for file in unknown if not find_files(file, folders, find_working_folder())), "")
 
     def _repeats_earlier_call(self, tool: Tool, arguments: Mapping[str, Any], evidence: Evidence) -> bool:
         """Return whether a call of an earlier turn is only made again: it has nothing of the question.
