@@ -263,3 +263,43 @@ def test_the_state_is_kept_also_behind_an_answer_in_a_prompt_of_its_own(shipped_
     text, cold = asyncio.run(ask(asked))
     _, warm = asyncio.run(ask([*asked, Message("assistant", text), Message("user", "Thank you!")]))
     assert warm.prefilled_tokens < 30 < 1000 < cold.prefilled_tokens
+
+
+def test_a_reply_returns_in_the_next_program_with_the_tokens_that_it_was_generated_with(
+    shipped_model: Path, tmp_path: Path
+) -> None:
+    folder, asked = tmp_path / "one.state", [Message("system", "You write."), Message("user", LONG_QUESTION)]
+
+    async def write() -> list[Message]:
+        """A reply in other tokens than its text has."""
+        backend = LlamaBackend(shipped_model, 4096, states=tmp_path / "states")
+        for seed in range(30):
+            text, usage = await reply_of(
+                backend, asked, Generation(temperature=4, top_k=0, top_p=1, min_p=0, max_tokens=12, seed=seed)
+            )
+            if "\ufffd" not in text and len(backend.tokenize(text)) != usage.generated_tokens:
+                break
+        else:
+            pytest.fail("Each reply has the tokens of its text.")
+        said = [*asked, Message("assistant", text)]
+        await backend.keep_conversation(folder, said)
+        await backend.aclose()
+        return said
+
+    async def go_on(said: Sequence[Message]) -> int:
+        backend = LlamaBackend(shipped_model, 4096, states=tmp_path / "states")
+        backend.resume_conversation(folder)
+        _, usage = await reply_of(backend, [*said, Message("user", "Thank you!")], GREEDY)
+        await backend.aclose()
+        return usage.prefilled_tokens
+
+    said = asyncio.run(write())
+    new = asyncio.run(go_on(said))
+    assert new < 20  # the next message alone
+    kept = folder / "replies.json"
+    [(text, ids)] = json.loads(kept.read_text("utf-8")).items()
+    assert text == said[-1].text
+    # what is not what was written is not used
+    for damaged in ("{", "[]", json.dumps({text: ids[1:]}), json.dumps({text: [10**9]}), json.dumps({text: ["1"]})):
+        kept.write_text(damaged, "utf-8")
+        assert asyncio.run(go_on(said)) > new

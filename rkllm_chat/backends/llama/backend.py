@@ -30,6 +30,7 @@ from ...prompt.pieces import Piece, find_reply_prefix
 from ..base import Item, MessageScore, ModelStream, StoppableStream, StreamItem, TextEmbedding
 from ..shared.model_files import find_projector, resolve_model
 from ..shared.prompt_tokens import PromptTokenizer, common_prefix
+from ..shared.reply_tokens import read_replies, write_replies
 from ..shared.stop_sequences import end_reply
 from ..shared.thread_stream import Emit, PrefillRequest, stream_from_thread, unloaded
 from .context_size import fit_context
@@ -392,6 +393,10 @@ class LlamaBackend:
 
     def resume_conversation(self, folder: Path) -> None:
         """Use the state in a folder for the next prompt that begins with it."""
+        size: int = self._engine.n_vocab()
+        for text, ids in read_replies(folder).items():
+            if max(ids, default=size) < size and self._engine.detokenize(ids, special=True) == text.encode():
+                self._tokenizer.remember_reply("", text, ids)
         self._kept_prompts.resume(folder)
 
     async def keep_conversation(self, folder: Path, prompt: Sequence[Message]) -> None:
@@ -404,10 +409,11 @@ class LlamaBackend:
         def compute(_emit: Emit[StreamItem]) -> None:
             if self._can_generate and not self.projector:
                 self._report_progress = lambda: None
-                self._kept_prompts.keep_conversation(folder, render)
+                if self._kept_prompts.keep_conversation(folder, render):
+                    write_replies(folder, self._tokenizer.list_replies(self._template(prompt)))
 
         def render() -> tuple[list[int], list[int]]:
-            return self._stable_prefix(prompt, is_new=True), self._render_beginning(prompt)
+            return self._stable_prefix(prompt), self._render_beginning(prompt)
 
         async with aclosing(self._run(compute, PrefillRequest(()))) as items:
             async for _ in items:
@@ -525,17 +531,12 @@ class LlamaBackend:
             request.evaluated_tokens = max(0, self._engine.n_tokens - cached)
             kept.record_speed(request.evaluated_tokens, time.monotonic() - started_at)
 
-    def _stable_prefix(self, messages: Sequence[Message], is_new: bool = False) -> list[int]:
-        """Return the tokens of messages that no next user message changes; empty if no user message may follow.
-
-        Args:
-            messages: The messages.
-            is_new: Tokenize replies as a program that has not generated them.
-        """
+    def _stable_prefix(self, messages: Sequence[Message]) -> list[int]:
+        """Return the tokens of messages that no next user message changes; empty if no user message may follow."""
         try:
             # rendered, not computed: only the template knows what it writes before a question, and only the tokenizer
             # where a token ends that the question would change
-            one, other = (self._tokenize(self._template([*messages, Message("user", text)]), is_new) for text in "ab")
+            one, other = (self._tokenize(self._template([*messages, Message("user", text)])) for text in "ab")
         except ModelError:
             return []
         return common_prefix(one, other)

@@ -104,21 +104,25 @@ class KeptPrompts:
             if self._engine.n_tokens == len(beginning):
                 self._files.save(beginning)
 
-    def keep_conversation(self, folder: Path, render: Callable[[], tuple[list[int], list[int]]]) -> None:
+    def keep_conversation(self, folder: Path, render: Callable[[], tuple[list[int], list[int]]]) -> bool:
         """Write the state of a prompt into a folder, where it is loaded faster than evaluated.
 
         Args:
             folder: The folder.
             render: Returns the tokens of a prompt that goes on with a user message, and those of its beginning, which
                 the next program has anyway.
+
+        Returns:
+            Whether the folder has it now.
         """
         if not (self._files and self._evaluated_tokens):
-            return
+            return False
         tokens, beginning = render()
         if self._pool:  # an answer in a prompt of its own may have replaced the conversation
             self._pool.switch_to(tokens)
         cached: int = self._engine.count_cached_prefix(tokens)
         evaluated = cached - len(beginning)
         if evaluated <= 0 or not self._engine.truncate(cached):
-            return
-        self._files.save_conversation(folder, tokens[:cached], evaluated * self._evaluation_s / self._evaluated_tokens)
+            return False
+        seconds = evaluated * self._evaluation_s / self._evaluated_tokens
+        return self._files.save_conversation(folder, tokens[:cached], seconds)

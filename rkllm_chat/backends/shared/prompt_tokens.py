@@ -92,6 +92,12 @@ class PromptTokenizer:
             if len(self._replies) > _MAX_REPLIES:
                 del self._replies[next(iter(self._replies))]
 
+    def list_replies(self, pieces: Sequence[Piece]) -> dict[str, list[int]]:
+        """Return the ids of the replies in a prompt, by text, that tokenizing their text again would change."""
+        texts = {piece.text for piece in pieces if not (piece.special or piece.media)}
+        replies = {text: self._replies[text] for text in texts & self._replies.keys()}
+        return {text: ids for text, ids in replies.items() if ids != self._plain(text, is_new=True)}
+
     def _neutralize(self, piece: Piece) -> Piece:
         return Piece(neutralize_control_tokens(piece.text, self._template, self._is_active_in_text), special=False)
 
