@@ -23,7 +23,7 @@ PROCESS_LIMIT_S = 30.0  # with the start of a process on a busy machine
 
 # tool -> its parameters, and the keys of what it answers
 TOOLS: dict[str, tuple[list[str], list[str]]] = {
-    "get_time": (["place"], ["place", "zone", "time"]),
+    "get_time": (["place"], ["place", "zone", "time", "others"]),
     "get_temperature": ([], ["celsius"]),
     "get_memory": ([], ["total_bytes", "available_bytes", "swap_total_bytes", "swap_free_bytes"]),
     "get_disk": (["path"], ["path", "total_bytes", "free_bytes"]),
@@ -136,6 +136,19 @@ def test_the_time_in_a_city_is_the_current_time_there(folder: Path) -> None:
     assert time.utcoffset() == timedelta(hours=9)
     assert abs(datetime.now(timezone.utc) - time) < timedelta(minutes=1)
     assert text == f"It is {time:%H:%M} on {time:%A}, {time.day} {time:%B %Y} in tokyo (Asia/Tokyo, UTC+09:00)."
+
+
+@pytest.mark.parametrize("places", ["tokyo, London", "tokyo and London", "tokyo、London"])
+def test_the_times_in_several_cities_are_told_by_one_call(places: str, folder: Path) -> None:
+    text, structured, failed = said(call(folder, "get_time", place=places))
+    assert not failed and structured["zone"] == "Asia/Tokyo" and structured["place"] == "tokyo"
+    assert [time["zone"] for time in structured["others"]] == ["Europe/London"]
+    assert [line.split(" in ")[1].split(",")[0] for line in text.splitlines()] == [
+        "tokyo (Asia/Tokyo",
+        "London (Europe/London",
+    ]
+    for unknown in ("tokyo and Atlantis", "Atlantis, tokyo"):
+        assert said(call(folder, "get_time", place=unknown))[2]
 
 
 def test_the_disk_is_that_of_this_machine(folder: Path) -> None:

@@ -12,11 +12,12 @@ import shutil
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any
 from zoneinfo import ZoneInfo
 
 from mcp.server.mcpserver import MCPServer
 from mcp_types import CallToolResult, ToolAnnotations
+from typing_extensions import TypedDict
 
 from ...core import hardware
 from ...core.version import __version__
@@ -27,10 +28,14 @@ from . import calculator, files, time_zones
 GB = 10**9
 
 
-class Time(TypedDict):
+class PlaceTime(TypedDict):
     place: str
     zone: str
     time: str
+
+
+class Time(PlaceTime, total=False):
+    others: list[PlaceTime]
 
 
 class Temperatures(TypedDict):
@@ -79,14 +84,25 @@ class FileText(TypedDict):
 def get_time(place: str) -> Annotated[CallToolResult, Time]:
     """Current time in a city or time zone."""
     zone = time_zones.find_zone(place)
-    if zone is None:
+    # a model that is asked for two places writes both: "Tokyo and London"
+    zones = {place: zone} if zone else time_zones.find_zones(place)
+    if not zones:
         near = time_zones.find_similar_places(place)
         ask = f"Is {' or '.join(near)} meant?" if near else "Ask for a larger city."
         return make_failure(f"No time zone is called '{place}'. {ask}")
+    told = [_tell_time(name, zone) for name, zone in zones.items()]
+    first, *others = (time for _, time in told)
+    structured = Time(place=first["place"], zone=first["zone"], time=first["time"])
+    if others:
+        structured["others"] = others
+    return make_result("\n".join(text for text, _ in told), structured)
+
+
+def _tell_time(place: str, zone: str) -> tuple[str, PlaceTime]:
     now = datetime.now(ZoneInfo(zone))
     offset = now.strftime("%z")
     text = f"It is {now:%H:%M} on {now:%A}, {now.day} {now:%B %Y} in {place} ({zone}, UTC{offset[:3]}:{offset[3:]})."
-    return make_result(text, Time(place=place, zone=zone, time=now.isoformat(timespec="seconds")))
+    return text, PlaceTime(place=place, zone=zone, time=now.isoformat(timespec="seconds"))
 
 
 def get_disk(path: str = "/") -> Annotated[CallToolResult, Disk]:

@@ -8,6 +8,7 @@ more.
 from __future__ import annotations
 
 import os
+import re
 from datetime import datetime, timezone
 from difflib import get_close_matches
 from functools import cache
@@ -34,6 +35,8 @@ _CONTINENTS: dict[str, str | tuple[str, ...]] = {
     "russia": ("Europe/", "Asia/"),
 }
 """Countries, and states of the USA, that have several zones -> how the names of these begin."""
+_JOINED = re.compile(r"[,;&、，；]|\band\b|[と和]")
+"""What stands between several places."""
 _ACCENTS = dict.fromkeys(range(0x300, 0x370))
 
 
@@ -43,6 +46,13 @@ def find_zone(place: str) -> str | None:
     if wanted in _HERE:
         return find_local_zone(os.environ.get("TZ", ""), Path("/etc/localtime"))
     return _look_up(wanted) or _find_in_country(wanted)
+
+
+def find_zones(places: str) -> dict[str, str]:
+    """Return the zone of each place of `Tokyo and London` or `東京、ロンドン`; none if one of them is unknown."""
+    zones = {place.strip(): find_zone(place) for place in _JOINED.split(places)}
+    found = {place: zone for place, zone in zones.items() if zone}
+    return found if len(found) == len(zones) > 1 else {}
 
 
 def _look_up(name: str) -> str | None:
