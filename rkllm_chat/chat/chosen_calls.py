@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ..calls.described_calls import asks_again, drop_told
+from ..calls.described_calls import asks_again, drop_told, find_takers, is_file_name
 from ..calls.tool_names import find_tools, shown_name
 from ..core.events import ReplyDiscarded
 from ..core.messages import Tool, ToolCall
@@ -57,7 +57,8 @@ class ChosenCalls:
         self._preferences: dict[tuple[str, str], float] = {}  # by call and message
         self._likelier: list[ToolCall] = []  # in the place of the first calls
         self._settled: set[str] = set()  # messages for words
-        self._asked: set[tuple[str, bool]] = set()  # messages behind calls, and whether each was asked alone
+        # messages behind calls, whether each was asked alone, and for which files
+        self._asked: set[tuple[str, bool, tuple[str, ...]]] = set()
 
     @property
     def are_asked_first(self) -> bool:
@@ -79,7 +80,9 @@ class ChosenCalls:
             return None
         # it is read before it is changed, and for what is asked about it
         files = requests.list_named_files()
-        if any(uses_name(run.call.arguments, files) for run in prepared if files):
+        if any(
+            uses_name(run.call.arguments, [file]) for file in files for run in prepared if find_takers(file, [run.tool])
+        ):
             return None
         if asks_again(find_question(self._chat)) and all(requests.was_called_before(run.tool) for run in prepared):
             return None
@@ -173,8 +176,11 @@ class ChosenCalls:
         the tool is called in the conversation, then.
         """
         message = asked.request or find_question(self._chat)
-        way = message, bool(asked.request)
-        if asked.is_chosen and not asked.is_meant and (message in self._settled or way in self._asked):
+        # a file of the question is read, whatever was thought of another call
+        files = tuple(filter(is_file_name, asked.names))
+        way = message, bool(asked.request), files
+        is_settled = message in self._settled and not files
+        if asked.is_chosen and not asked.is_meant and (is_settled or way in self._asked):
             return None, None
         asked = await self._narrow(asked, message, emit)
         if asked.is_likely and not asked.tools:

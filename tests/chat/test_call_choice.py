@@ -989,3 +989,15 @@ def test_what_the_words_mean_is_asked_where_another_call_was_not_preferred(histo
     assert toolbox.called == [("get_clock", {"place": "Vilnius"})]
     # the clock is far likelier than what else shares a word with it
     assert {name for _, name in backend.asked} == {"search_nodes", "get_clock"}
+
+
+def test_a_file_of_the_question_is_read_behind_a_call_that_failed() -> None:
+    question = "How many bulbs are there in plan.txt, in total?"
+    calls = [call_text("calculate", expression="sum(plan.txt)"), call_text("get_load")]
+    replies = [calls[0], "It failed.", calls[1], call_text("read_file", path="plan.txt"), *["It failed: 07:10."] * 5]
+    chat, town, backend = open_choosing_town(replies, {question: "calculate"})
+    town.TOOLS = {**Town.TOOLS, "calculate": ("desk", "expression", "Calculate how many")}
+    backend.likeliest = {question: "get_load"}
+    backend.unwilling = {question}  # it would clearly rather answer in words than tell the load
+    take_turn(chat, question)
+    assert [name for name, _ in town.called] == ["calculate", "read_file"]
