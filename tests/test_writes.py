@@ -100,6 +100,7 @@ PLACES = {
     "backends/shared/prompt_cache_files: PromptCacheFiles.remove": (STATE, "unlink"),
     "backends/shared/prompt_cache_files: PromptCacheFiles._write": (STATE, "open_private replace unlink"),
     "backends/shared/prompt_cache_files: PromptCacheFiles._prune": (STATE, "unlink"),
+    "backends/shared/reply_tokens: write_replies": (STATE, "replace_file unlink"),
     "cli/mcp_tool/schema_cache: save_tools": (STATE, "make_folder replace_file"),
     "config/project_trust: TrustStore.edit": (STATE, "lock_edits"),
     "config/project_trust: TrustStore._write": (STATE, "make_folder replace_in_folder"),
