@@ -340,7 +340,7 @@ def keep_lines(
 
 
 def _keep_edited(value: Any, question: Source) -> Any:
-    """Return edits in which a line that a question has comes behind the one, of which it speaks not, and not for it."""
+    """Return edits that put a line of the question behind the old one, if the question does not speak of that."""
     if isinstance(value, list):
         return [_keep_edited(item, question) for item in value]
     edits = [*_list_edits([value])] if isinstance(value, Mapping) else []

@@ -318,7 +318,7 @@ class ValueRules(TurnRules):
     def _fill_file(self, tool: Tool, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the arguments with the file that the question means in the place of one from nowhere.
 
-        A change is of it only if the question says that something is to be put into it.
+        A change gets it only if the question says that something is to be put into it.
         """
         is_named = bool(self.list_named_files()) or not may_write(tool)
         missing = self._find_missing_file(tool, arguments) if is_named else ""
