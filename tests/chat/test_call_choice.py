@@ -772,6 +772,15 @@ def test_a_call_that_a_user_declines_is_not_asked_for_again(monkeypatch: pytest.
     assert toolbox.called == [] and asked == [("get_clock", False)]  # no answer describes it
 
 
+@pytest.mark.parametrize(("place", "is_made"), [("桜橋駅", True), ("桜橋線", False), ("松橋駅", False)])
+def test_a_place_is_said_also_without_what_it_is(place: str, is_made: bool) -> None:
+    question = "桜橋は今何時ですか？"
+    replies = ["18時です。", *[call_text("get_clock", place=place)] * 3, *["18:20です。"] * 3]
+    chat, toolbox, _ = open_choosing_town(replies, {question: "get_clock"}, TALKED)
+    take_turn(chat, question)
+    assert toolbox.called == [("get_clock", {"place": place})] * is_made
+
+
 def test_a_name_may_be_translated_for_a_call_that_is_preferred() -> None:
     question = "那维尔纽斯还有多久天亮？"
     replies = ["天快亮了。", call_text("get_clock", place="Vilnius"), RESULTS["get_clock"], "-"]

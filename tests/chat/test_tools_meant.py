@@ -907,7 +907,6 @@ def test_an_answer_behind_failed_calls_says_that_they_failed() -> None:
         ("请读一下菜单.txt。", ("read_file", {"path": "menu.txt"}), {"path": "菜单.txt"}),
         ("ファイル plan.txt を読んで。", ("read_file", {"path": "file plan.txt"}), {"path": "plan.txt"}),
         ("今ホノルルは何時ですか？", ("get_clock", {"place": "今ホノルル"}), {"place": "ホノルル"}),
-        ("桜橋は今何時ですか？", ("get_clock", {"place": "桜橋駅"}), {"place": "桜橋駅"}),
         (
             "卵を買うもの.txtに書いて。",
             ("write_file", {"path": "buying.txt", "content": "卵"}),
