@@ -93,7 +93,7 @@ def list_asked_calls(
 ) -> Iterator[AskedCall]:
     """Return the calls that the model is asked for, in order, until one is made.
 
-    With nobody to ask, they are of tools that may run, if one of each may.
+    Where nobody can be asked, only tools that run without a question are left of each, if there is one.
 
     Args:
         chat: The conversation.

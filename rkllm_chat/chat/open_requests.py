@@ -84,11 +84,11 @@ class OpenRequests(TurnRules):
         left_over = [name for name in self.find_left_over() if not evidence.count_failed(name)]
         named = (item for result in evidence.results for item in result.arguments.items() if is_time_zone(*item))
         is_german = find_latin_language(evidence.question.original) == "de"
-        has_other = is_german or any(not evidence.question.has_part(str(zone).replace("_", " ")) for _, zone in named)
+        has_other = any(not evidence.question.has_part(str(zone).replace("_", " ")) for _, zone in named)
         return [
             name
             for name in left_over
-            if not (name[0].isdigit() or CJK_RUN.fullmatch(name) or (has_other and name.isalpha()))
+            if not (name[0].isdigit() or CJK_RUN.fullmatch(name) or ((is_german or has_other) and name.isalpha()))
         ]
 
     def find_open_request(self) -> str:

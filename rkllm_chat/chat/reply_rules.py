@@ -67,7 +67,7 @@ _TOOL_WORD = re.compile(r"\b(?:tools?|functions?|servers?|mcp)\b|\w_\w|ツール
 _OFFSET = re.compile(r"(?:UTC|GMT)?[+-]\d\d:\d\d\b")
 """The offset of a time zone, which answers leave out: its 01 is not the first of a month."""
 _CLOCK_OF_DATE = re.compile(r"(?<=\d)T(?=\d\d:)")
-"""What stands before the time of 2026-11-30T09:00."""
+"""The T between date and time, as in 2026-11-30T09:00."""
 _DATE = re.compile(r"\d{4}-\d\d-\d\d\S*")
 _LANGUAGE_NAME = re.compile(
     r"[英译訳翻中法德韩韓日西俄][文语語]|[译訳翻]|englis|inglés|ingles|anglais|translat|language|japan|chin(?:a|ese)|kanji|hiragana|katakana"

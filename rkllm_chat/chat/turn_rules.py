@@ -24,7 +24,7 @@ from .tool_traits import list_reading, may_write
 __all__ = ["TurnRules"]
 
 _INTO = r"\b(?:to|on|onto|in|into)\s+(?:(?:a|an|our|the|my|\w+['’]s)\s+)?"
-"""What stands before the list of "Add butter to my shopping list"."""
+"""The words before the name of a list, as in "Add butter to my shopping list"."""
 _MAX_FILES = 500
 """Entries of a folder that are compared with the words of a question."""
 _MIN_NAME_LENGTH = 4
@@ -60,9 +60,13 @@ class TurnRules:
         return [folder for folders in self._chat.get_folders().values() for folder in folders]
 
     @property
+    def _places(self) -> list[str]:
+        """The paths that are known without being said: the folders of servers, and the file that a question means."""
+        return [*self._folders, self.find_meant_file()]
+
+    @property
     def _evidence(self) -> Evidence:
-        places = [*self._folders, self.find_meant_file()]
-        return Evidence.collect(self._chat.visible_messages, "\n".join([self._chat.settings.system, *places]))
+        return Evidence.collect(self._chat.visible_messages, "\n".join([self._chat.settings.system, *self._places]))
 
     def list_unread(self) -> list[str]:
         """Return the files of the question that are in the folder of a server, and that no call of the turn was about.

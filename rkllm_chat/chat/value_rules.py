@@ -323,10 +323,9 @@ class ValueRules(TurnRules):
         is_named = bool(self.list_named_files()) or not may_write(tool)
         missing = self._find_missing_file(tool, arguments) if is_named else ""
         meant = self.find_meant_file() if missing else ""
-        is_own = (
-            any(PurePosixPath(meant).is_relative_to(folder) for folder in self._get_folders(tool)) if meant else False
-        )
-        return {name: meant if is_own and value == missing else value for name, value in arguments.items()}
+        if not (meant and any(map(PurePosixPath(meant).is_relative_to, self._get_folders(tool)))):
+            return arguments
+        return {name: meant if value == missing else value for name, value in arguments.items()}
 
     def _get_folders(self, tool: Tool) -> Sequence[str]:
         return self._chat.get_folders().get(tool.server, ())
@@ -336,8 +335,7 @@ class ValueRules(TurnRules):
         goes_on = (tool.server, tool.name) in evidence.called_before and is_follow_up(evidence.question.original)
         before = [str(leaf) for call in evidence.results_before for leaf in walk_leaves(call.arguments) if goes_on]
         # the folder of a server may stand before the name of a file that the question has, or has in words
-        places = [*self._folders, self.find_meant_file()]
-        return Source("\n".join([evidence.question.original, evidence.referred, *before, *places]))
+        return Source("\n".join([evidence.question.original, evidence.referred, *before, *self._places]))
 
     def _overwrites(self, tool: Tool, arguments: Mapping[str, Any]) -> bool:
         """Return whether a call writes a file anew to which the question adds, unread, or without what it has.
@@ -350,7 +348,7 @@ class ValueRules(TurnRules):
         return may_write(tool) and adds and (drops or writes_unread)
 
     def _find_missing_file(self, tool: Tool, arguments: Mapping[str, Any]) -> str:
-        """Return the file of a call that nobody has named and that is not there; "" for none.
+        """Return the file in the arguments of a call that does not exist and that nobody has named; "" for none.
 
         "Tell me a story about a fox." read fuchs.txt, and the error was the answer.
         """
@@ -362,8 +360,9 @@ class ValueRules(TurnRules):
         ]
         if not folders:
             return ""
-        # a file that is meant is known by its full path alone
-        known = self._evidence.known.text.replace(normalize(self.find_meant_file()) or "\0", "")
+        known = self._evidence.known.text
+        if meant := self.find_meant_file():
+            known = known.replace(normalize(meant), "")  # that it is there was not said
         unknown = [file for file in files if normalize(PurePosixPath(file).name) not in known]
         return next((file for file in unknown if not find_files(file, folders, find_working_folder())), "")
 
