@@ -40,7 +40,7 @@ def make_parser() -> Parser:
     add("--json-schema", metavar="FILE|JSON", help=schema)
     add("--timeout", metavar="SECONDS", type=parse_seconds, help="with -p: end after this time, with exit code 7")
     model = "a .gguf or .rkllm file, or the URL of an OpenAI-compatible service (default: the bundled small model)"
-    add("--model", metavar="PATH|URL", help=model)
+    add("-m", "--model", metavar="PATH|URL", help=model)
     add("--config", metavar="FILE", default="", help="read only this configuration file")
     add("--server", metavar="NAME", action="append", help="use only this server; repeatable")
     add("--no-servers", action="store_true", help="use no servers")

@@ -105,8 +105,8 @@ def complete(
     if pending := _find_pending_value(before, last):
         action = get_options(position.parser).get(pending[0])
         if action is not None and action.nargs != 0:
-            option, text, prefix = pending
-            known = action.choices or list_values(option, position._replace(text=text))
+            _, text, prefix = pending
+            known = action.choices or list_values(action.option_strings[-1], position._replace(text=text))
     if known is None:
         known = list_options(position.parser) if last.startswith("-") else list_arguments(position)
     found = [f"{prefix}{word}" for word in map(str, known) if word.startswith(text) and _SAFE.fullmatch(word)]
@@ -164,6 +164,6 @@ def _find_pending_value(before: Sequence[str], last: str) -> tuple[str, str, str
         return before[-1], "", ""
     if before[-1:] == ["="] and len(before) > 1:
         return before[-2], last, ""
-    if before and before[-1].startswith("--") and not last.startswith("-"):
+    if before and before[-1].startswith("-") and not last.startswith("-"):
         return before[-1], last, ""
     return None

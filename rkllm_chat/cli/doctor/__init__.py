@@ -142,7 +142,7 @@ def make_parser() -> Parser:
     parser.add_argument("--root", metavar="DIR", default="/", help="examine the file system below DIR instead of /")
     parser.add_argument("--config", metavar="FILE", default="", help="read only this configuration file")
     models = "model file or service URL (default: that of the configuration); repeatable with --speed"
-    parser.add_argument("--model", metavar="PATH|URL", action="append", help=models)
+    parser.add_argument("-m", "--model", metavar="PATH|URL", action="append", help=models)
     parser.add_argument("--compare", dest="model", action="append", help=argparse.SUPPRESS)  # goes in version 0.3
     return parser
 

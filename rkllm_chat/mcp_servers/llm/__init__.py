@@ -37,6 +37,7 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that select and set up the model."""
     add = parser.add_argument
     add(
+        "-m",
         "--model",
         metavar="PATH|URL",
         help="a .gguf or .rkllm file, its folder, or a service as URL#MODEL (default: the configured one)",
