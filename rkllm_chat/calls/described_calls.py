@@ -69,7 +69,7 @@ _LACK = re.compile(
 """What a reply says that it has no access to."""
 _CJK_CHANGES = (
     "保存|追加|作成|削除|変更|更新|移動|登録|予約|送信|記録|コピー|添加|创建|新建|写入|删除|修改|移动|重命名|预订|预约|发送|记录|设置|设定"
-    "|复制|取消"
+    "|复制|取消|改名|改成|改为|移到|挪到"
 )
 _GERMAN_CHANGES = (
     "bestell|buch|entfern|ergänz|erinner|erstell|füg|lösch|merk|notier|reservier|schick|schreib|send|setz"
@@ -81,16 +81,17 @@ _SUM = r"\s*\d|\s+up\b|\s+\w+(?:\s+two)?\s+(?:amounts|numbers|prices|up|together
 """What comes behind "add" where it asks for a sum."""
 _CHANGE_REQUEST = re.compile(
     rf"{_BEFORE_REQUEST}(?:add(?!{_SUM})|append|book|cancel|change|copy|correct|create"
-    r"|delete|edit|enter|fix|insert|make|mark|move|note|order|put|record|register|remember|remind|remove|rename|save"
-    r"|schedule|send|set|store|update|write)\b"
-    rf"|(?:{_CJK_CHANGES})(?!了|し(?:まし)?た|され|[がはの])|(?:(?:書い|作っ|消し|送っ|変え|覚え|入れ|足し|加え)て|書き込んで)(?!あ|い[るま])|记住|记下|写到|写进|加到|放[到进]"
+    r"|delete|edit|empty|enter|erase|fix|insert|make|mark|move|note|order|overwrite|put|record|register|remember|remind"
+    r"|remove|rename|replace|rewrite|save|schedule|send|set|store|update|write)\b"
+    rf"|(?:{_CJK_CHANGES})(?!了|し(?:まし)?た|され|[がはの])|(?:(?:書い|作っ|消し|送っ|変え|覚え|入れ|足し|加え)(?:て|とい?て)|書き込んで)(?!あ|い[るま])|记住|记下|写到|写进|加到|放[到进]"
     rf"|设(?:一?[个下]|好)|提醒我|(?:^|[.,;:!?\n]\s*|\b(?:bitte|und|dann)\s+)(?:{_GERMAN_CHANGES})e?\b",
     re.IGNORECASE,
 )
 """A question that asks for a change."""
 _REMEMBER_REQUEST = re.compile(
     r"(?:^|[.,;:!?\n]\s*|\b(?:please|and|then|also|to|you)\s+)(?:remember|memori[sz]e|note|keep in mind)\b"
-    r"|\bmerke? dir\b|覚えて(?:おいて|ください|下さい|[。、]|$)|记住|記住|记下",
+    r"|\bmerke? dir\b|覚え(?:て(?:おいて|ください|下さい|[。、]|$)|といて)|メモ(?:して|っといて)"
+    r"|[记記](?:住|下|一下|着|好)",
     re.IGNORECASE,
 )
 _TELLS = re.compile(
@@ -104,7 +105,7 @@ _ASKS = re.compile(
     r"|please|help|tell|show|look|find|check|read|list|get|let|(?<!you )know"
     r"|wie|wann|wo|wer|wem|wessen|welche[mnrs]?|warum|brauche|möchte|bitte|zeige?|sage?|suche?|finde|gib|hilf)\b"
     r"|かな?(?:[。\s]|$)|ください|下さい|教えて|たい|ほしい|欲しい|お願い|何|いつ|どこ|誰|いくら|いくつ|どの|どう"
-    r"|吗|呢|什么|几|多少|哪|谁|怎|请|帮|想|要|告诉|查",
+    r"|吗|呢|什么|几|多少|哪|谁|怎|咋|请|帮|想|要|告诉|查|没[?？。]?\s*$",
     re.IGNORECASE,
 )
 """What a message has that asks for something."""
@@ -191,12 +192,12 @@ _TEXT_PARAMETERS = (
 )
 """Names of parameters that take any text."""
 _CJK_FILE = re.compile(
-    r"(?:^|[\s「『\"'“（(、。，,:：?？!！])((?=[^.\s]{0,40}[\u3005-\u9fff])[^\s「」『』\"'“”（）()、。，,:：?？!！]{1,40}"
+    r"(?:^|[\s「『\"'“（(、。，,:：?？!！])((?=[^.\s]{0,40}[\u3005-\u9fff])[^.\s「」『』\"'“”（）()、。，,:：?？!！]{1,40}"
     r"\.[A-Za-z][A-Za-z0-9]{0,4})(?![A-Za-z0-9])"
 )
 """The name of a file in Japanese or Chinese, with what may stand before it."""
 _CJK_LEAD = re.compile(
-    r".*(?:を|写到|写进|写入|存到|加到|记到)|^(?:[请請]|帮我|幫我|看一?[下看]|读一?[下读]?|打开|查一?[下看]?|把|在|从|往|给我?|到)+"
+    r".*(?:を|写到|写进|写入|存到|加到|记到|改名为|改成|改为|移到|移动到|复制到)|^(?:[请請]|帮我|幫我|看一?[下看]|读一?[下读]?|打开|查一?[下看]?|把|在|从|往|给我?|到)+"
 )
 """Words in front of such a name that are no part of it."""
 _FORMS_OF_PLACES: Mapping[str, re.Pattern[str]] = {
@@ -353,8 +354,12 @@ def asks_for_change(question: str) -> bool:
 
 
 def requests_verb(verb: str, message: str) -> bool:
-    """Return whether a message asks in English to do what a verb says: "Please report that ..."."""
-    return bool(re.search(rf"{_BEFORE_REQUEST}{re.escape(verb)}\b", message, re.IGNORECASE))
+    """Return whether a message asks in English to do what a verb says: "Please report that ...".
+
+    >>> requests_verb("report", "Please report that."), requests_verb("", "Please report that.")
+    (True, False)
+    """
+    return bool(verb) and re.search(rf"{_BEFORE_REQUEST}{re.escape(verb)}\b", message, re.IGNORECASE) is not None
 
 
 def asks_to_remember(question: str) -> bool:
@@ -497,10 +502,18 @@ def find_takers(value: str, tools: Iterable[Tool]) -> list[Tool]:
     return [tool for tool in taking if not takes_other_paths(tool, value)]
 
 
+def takes_only(tool: Tool, value: str) -> bool:
+    """Return whether each parameter of a tool takes a value of this form: a file is only moved, deleted or opened."""
+    form, names = _find_form(value), properties_of(tool.schema)
+    return bool(form and names) and all(re.fullmatch(form, name, re.IGNORECASE) for name in names)
+
+
 def is_taken(tool: Tool, parameter: str, value: str) -> bool:
     """Return whether a parameter takes a value, as its name says; any does if it is no file, address or date."""
     form = _find_form(value)
     fits = not form or re.fullmatch(rf"{form}|{_TEXT_PARAMETERS}", parameter, re.IGNORECASE)
+    if form == _FILE_PARAMETERS and parameter.casefold() == "expression":
+        return False  # "sum(expenses.csv)" is nothing to calculate
     return bool(fits) and not takes_other_paths(tool, value)
 
 

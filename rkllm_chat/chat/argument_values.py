@@ -7,19 +7,16 @@ question, the conversation and the results.
 from __future__ import annotations
 
 import json
-import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
-from pathlib import Path
 from typing import Any
 
-from ..calls.described_calls import list_places
 from ..calls.schema.resolve import properties_of, required_of
 from ..calls.written_values import DAY_NAMES, is_date, list_days
 from ..core.latin_languages import find_latin_language
 from ..core.messages import Tool
-from ..prompt.tool_ranking import CJK_RUN
+from ..prompt.tool_ranking import CJK_RUN, list_quoted
 from .evidence import (
     KATAKANA,
     MIN_SUPPORTED,
@@ -32,32 +29,25 @@ from .evidence import (
     sounds_like,
     walk_leaves,
 )
-from .tool_traits import may_write, split_name
+from .tool_traits import is_path_name, may_write, split_name
 
 __all__ = [
-    "ADDS",
     "drop_defaults",
     "drop_made_up_days",
     "drop_placeholders",
     "drop_unasked",
-    "drops_lines",
     "fill_day",
-    "fill_folder",
-    "find_files",
+    "fill_quoted",
     "is_choice_or_default",
     "is_generic",
-    "is_path_name",
     "is_placeholder",
     "is_uninformative",
-    "keep_lines",
     "keep_values_before",
     "list_unsupported",
     "list_unsupported_optional",
     "list_unsupported_required",
     "may_be_translation",
-    "names_file",
     "uses_name",
-    "write_full_paths",
 ]
 
 _PLACEHOLDER = re.compile(
@@ -68,21 +58,15 @@ _PLACEHOLDER = re.compile(
 """What models write into an argument that is not given."""
 _PAST_TIME = re.compile(r"(?:last|past) \w+|(?:\d+|an?|one) [a-z]+ ago", re.IGNORECASE)
 """A time relative to now, which version control accepts: "2 weeks ago"."""
-_PATH_NAME = re.compile(r"(?:path|folder|directory|dir|repo|repository)$", re.IGNORECASE)
-"""Name of an argument that takes a path."""
-_REPOSITORY_NAME = re.compile(r"repo", re.IGNORECASE)
-"""That of a repository, which a server has one of."""
-_THIS_FOLDER = (".", "./")
-_MAX_PATH_LENGTH, _MAX_FILE_BYTES = 400, 1_000_000
-"""Characters of a path that is looked for."""
 _ONE_OF_MANY = re.compile(
-    r"\b(?:last|latest|newest|most recent|oldest|first)\b(?! ones?\b)|最新|最後|最初|最后|最近的?一"
+    r"\b(?:last|latest|newest|most recent|oldest|first|(?:letzt|neuest|jüngst|ältest|erst)e[mnrs]?|derni(?:er|ère)"
+    r"|premi(?:er|ère)|últim[oa]|primer[oa]?|ultim[oa])\b(?! ones?\b)|最新|最後|最初|最后|最近的?一"
 )
 """What a question has that asks for one of many: of "the last commit", a log has one."""
 _COUNT_NAME = re.compile(r"\b(?:count|head|limit|lines?|max|n|num|number|size|tail|top)\b", re.IGNORECASE)
 """Name of an argument that says how many there are to be."""
-ADDS = re.compile(r"\b(?:add|append|insert|put|hinzu|ergänze?)\b|追加|足し|書き足|加到|加上|添加")
-"""What a request has that adds to a file and takes nothing from it."""
+_TEXT_NAME = re.compile(r"(?:\w*_)?text|contents?|message|body|note", re.IGNORECASE)
+"""Name of an argument that takes a text of the user."""
 _SAMPLE_NAME = re.compile(r"(?:john|jane) (?:doe|smith)", re.IGNORECASE)
 """Names that models make up where nobody was named."""
 _GENERIC_WORDS = """
@@ -195,6 +179,27 @@ def keep_values_before(
     return arguments
 
 
+def fill_quoted(arguments: Mapping[str, Any], question: Source, places: Sequence[str]) -> Mapping[str, Any]:
+    """Return the arguments with the only text that the question quotes in the place of one that has nothing of it.
+
+    Made to write “kettle” into a file, a model wrote what was asked before.
+
+    Args:
+        arguments: The arguments of a change.
+        question: The question.
+        places: The files and addresses that it names, which may be quoted, too.
+    """
+    quoted = [text for text in list_quoted(question.original) if text not in places]
+    if len(quoted) != 1:
+        return arguments
+    return {
+        name: quoted[0]
+        if _TEXT_NAME.fullmatch(name) and isinstance(value, str) and not question.has_part(value)
+        else value
+        for name, value in arguments.items()
+    }
+
+
 def drop_made_up_days(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence) -> Mapping[str, Any]:
     """Return the arguments without optional dates from nowhere: a model does not know which day it is.
 
@@ -207,32 +212,6 @@ def drop_made_up_days(tool: Tool, arguments: Mapping[str, Any], evidence: Eviden
     days = (name for name in optional if is_date(arguments[name]) or _PAST_TIME.fullmatch(str(arguments[name])))
     made_up = {name for name in days if not known.has(arguments[name])}
     return {name: value for name, value in arguments.items() if name not in made_up}
-
-
-def fill_folder(
-    tool: Tool, arguments: Mapping[str, Any], evidence: Evidence, folders: Sequence[str], working: str
-) -> Mapping[str, Any]:
-    """Return the arguments with the only folder of the tool's server where a required one says nothing of a path.
-
-    "The last commit of this repository": a model writes "/path/to/repo", an address that it makes up, or ".", which is
-    the folder that the program works in, and the server's entry says which it is.
-    """
-    if len(folders) != 1:
-        return arguments
-    required, files = required_of(tool.schema), list_places(evidence.question.original)
-    unsaid = () if Path(working).is_relative_to(folders[0]) else _THIS_FOLDER
-
-    def is_unsaid(name: str, value: object) -> bool:
-        # "/home/nora/project" is made of words that are known, and no path that anybody has said
-        is_made_up = _REPOSITORY_NAME.search(name) is not None and normalize(str(value)) not in evidence.known.text
-        return is_placeholder(value) or value in unsaid or is_made_up
-
-    return {
-        name: next((file for file in files if str(value).endswith(f"/{file}")), folders[0])
-        if name in required and is_path_name(name) and is_unsaid(name, value)
-        else value
-        for name, value in arguments.items()
-    }
 
 
 def _is_one_of_many(name: str, value: object, question: Source) -> bool:
@@ -268,134 +247,6 @@ def drop_unasked(tool: Tool, arguments: Mapping[str, Any], question: Source) -> 
         return is_made_up or (is_vague and not is_choice_or_default(value, declared.get(name)))
 
     return {name: value for name, value in arguments.items() if not is_unasked(name, value)}
-
-
-def write_full_paths(
-    arguments: Mapping[str, Any], folders: Sequence[str], working: str, question: str
-) -> Mapping[str, Any]:
-    """Return the arguments with the full path of files that a user names from the working folder, or without a folder.
-
-    A server reads "files/plan.txt" from its own folder, and there is no folder "files" in it. "plan.txt" is in its
-    folder, and not in "/home/user", which a model puts before it.
-
-    Args:
-        arguments: The arguments of a call.
-        folders: The folders of its server.
-        working: The working folder.
-        question: What the user asks: a path in it stays.
-    """
-
-    def write(name: str, value: object) -> object:
-        if not isinstance(value, str) or not value.strip() or len(value) > _MAX_PATH_LENGTH:
-            return value
-        if "/" not in value and not is_path_name(name):  # "files" may be any word
-            return value
-        path, is_relative = Path(working, value), not (value.startswith("/") or ".." in Path(value).parts)
-        is_inside = is_relative and any(map(path.is_relative_to, folders))
-        # what its own folder has is meant; a name that is too long, or no name, exists nowhere, and raises with `Path`
-        is_own = is_inside and any(os.path.exists(Path(folder, value)) for folder in folders)  # noqa: PTH110
-        own = [Path(folder, path.name) for folder in folders if os.path.exists(Path(folder, path.name))]  # noqa: PTH110
-        is_named = path.name in question and value not in question
-        if len(own) == 1 and is_named and not (is_relative or os.path.exists(path)):  # noqa: PTH110
-            return str(own[0])
-        # a new file, too, is in the folder that there is
-        is_there = os.path.exists(path) or (os.path.isdir(path.parent) and not has_parent(value))  # noqa: PTH110, PTH112
-        return str(path) if is_inside and not is_own and is_there else value
-
-    def has_parent(value: str) -> bool:
-        return any(os.path.isdir(Path(folder, value).parent) for folder in folders)  # noqa: PTH112
-
-    return {name: write(name, value) for name, value in arguments.items()}
-
-
-def names_file(arguments: Mapping[str, Any], files: Sequence[str]) -> bool:
-    """Return whether a call names one of these files, with the path of a folder before it or not."""
-    values = [*map(str, walk_leaves(arguments))]
-    return any(value == file or value.endswith(f"/{file}") for value in values for file in files)
-
-
-def keep_lines(
-    arguments: Mapping[str, Any], evidence: Evidence, folders: Sequence[str], working: str
-) -> Mapping[str, Any]:
-    """Return the arguments of a change with the lines of the file before those that the user adds.
-
-    Made to add a line to a list, a model writes the line in the place of the list, or of one of its lines. The file was
-    read in the turn, and is as it was read: what was cut off of a result would be lost.
-    """
-    if not ADDS.search(evidence.question.text):
-        return arguments
-    arguments = {name: _keep_edited(value, evidence.question) for name, value in arguments.items()}
-    content, values = arguments.get("content"), [value for name, value in arguments.items() if name != "content"]
-    if not isinstance(content, str):
-        return arguments
-    files = find_files(values, folders, working)
-    for result in evidence.results:
-        for file in files & find_files(result.arguments, folders, working):
-            text = _read_text(file)
-            had = {line.strip() for line in text.splitlines()} - {""}
-            new = [line for line in content.splitlines() if line.strip()]
-            if had and text.strip() == result.text.strip() and had.isdisjoint(line.strip() for line in new):
-                return {**arguments, "content": "\n".join([text.rstrip("\n"), *new, ""])}
-    return arguments
-
-
-def _keep_edited(value: Any, question: Source) -> Any:
-    """Return edits that put a line of the question behind the old one, if the question does not speak of that."""
-    if isinstance(value, list):
-        return [_keep_edited(item, question) for item in value]
-    edits = [*_list_edits([value])] if isinstance(value, Mapping) else []
-    if len(edits) != 1:
-        return value
-    old, new = edits[0]
-    added = new.replace(old, "", 1).strip(" ,;\n") if old.strip() else ""  # "butter" of "milk, butter" and "buttermilk"
-    is_line = {*old.split("\n")} <= {*new.split("\n")}
-    is_added = added and not (is_line or normalize(old) in question.text) and normalize(added) in question.text
-    return {name: f"{old}\n{added}" if text == new else text for name, text in value.items()} if is_added else value
-
-
-def find_files(value: Any, folders: Sequence[str], working: str) -> set[Path]:
-    """Return the files that arguments name, in one of these folders or with their full path."""
-    paths = (leaf for leaf in walk_leaves(value) if isinstance(leaf, str) and 0 < len(leaf) <= _MAX_PATH_LENGTH)
-    found = (Path(folder, path) for path in paths for folder in (*folders, working))
-    return {path for path in found if os.path.isfile(path)}  # noqa: PTH113 - a name that is no name is no file
-
-
-def _read_text(file: Path) -> str:
-    """Return the text of a file; "" for none, and for one that is too large to be in a result."""
-    try:
-        return file.read_text("utf-8") if file.stat().st_size <= _MAX_FILE_BYTES else ""
-    except (OSError, ValueError):
-        return ""
-
-
-def drops_lines(arguments: Mapping[str, Any], evidence: Evidence) -> bool:
-    """Return whether a call writes a file that a request adds to without all that it had, or with nothing else.
-
-    So does an edit that puts a new line in the place of an old one: "milkshake" is no "milk".
-    """
-    if not ADDS.search(evidence.question.text):
-        return False
-    if any(not {*old.split("\n")} - {""} <= {*new.split("\n")} for old, new in _list_edits(arguments)):
-        return True
-    values = [*map(str, walk_leaves(arguments))]
-    completed = (result for result in evidence.results if result.status == "completed")
-    read = [result for result in completed if any(value in values for value in walk_leaves(result.arguments))]
-    if "content" not in arguments or not read:
-        return False
-    had = {line.strip() for result in read for line in result.text.splitlines()}
-    written = {line.strip() for line in str(arguments["content"]).splitlines()}
-    return any(line not in str(arguments["content"]) for line in had) or written <= had
-
-
-def _list_edits(value: object) -> Iterator[tuple[str, str]]:
-    """Yield the old and the new text of each edit: `{"oldText": "milk", "newText": "tea"}`."""
-    if isinstance(value, Mapping):
-        texts = {split_name(str(name)).casefold().split()[0]: text for name, text in value.items() if str(name).strip()}
-        if isinstance(texts.get("old"), str) and isinstance(texts.get("new"), str):
-            yield texts["old"], texts["new"]
-    inside = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
-    for item in inside:
-        yield from _list_edits(item)
 
 
 def is_placeholder(value: object) -> bool:
@@ -444,11 +295,6 @@ def is_generic(value: object) -> bool:
     """Return whether a value names what is here, now or usual, and nothing in particular."""
     words = WORD.findall(normalize(split_name(str(value))))
     return bool(words) and {*words} <= {*_GENERIC_WORDS.split()}
-
-
-def is_path_name(name: str) -> bool:
-    """Return whether an argument of this name takes a path."""
-    return _PATH_NAME.search(name) is not None
 
 
 def may_be_translation(name: str, value: object, question: Source, used: Sequence[str] = ()) -> bool:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import PurePosixPath
 
 from ..calls.described_calls import (
+    asks,
     asks_for_change,
     asks_to_remember,
     asks_what_was_said,
@@ -19,7 +19,6 @@ from ..calls.described_calls import (
     find_lack,
     find_named_tools,
     find_refused_tools,
-    find_takers,
     is_file_name,
     is_follow_up,
     is_question,
@@ -32,12 +31,14 @@ from ..calls.described_calls import (
 )
 from ..calls.schema.resolve import properties_of
 from ..calls.tool_names import find_tools, shown_names
+from ..core.latin_languages import find_latin_language
 from ..core.messages import Tool, ToolCall
 from ..prompt.budget import find_last_turn
 from ..prompt.tool_ranking import (
     find_domain_tools,
     find_sure_tools,
     index_tools,
+    list_quoted,
     rank_tools,
     split_clauses,
     split_requests,
@@ -46,9 +47,20 @@ from .call_choice import can_choose, can_compare
 from .context import can_force_calls, loses_conversation, request_call
 from .conversation import Conversation
 from .evidence import Source, list_names, walk_leaves
+from .file_rules import FileRules
 from .open_requests import OpenRequests, list_table_tools
 from .reply_rules import ReplyRules
-from .tool_traits import asks_for_change_by, list_reading, may_be_meant, may_write, names_verb, shares_term, takes_query
+from .tool_traits import (
+    READING_VERBS,
+    asks_for_change_by,
+    edits_text,
+    list_reading,
+    may_be_meant,
+    may_write,
+    names_verb,
+    shares_term,
+    takes_query,
+)
 from .value_rules import ValueRules
 
 _MAKING = ("create", "make", "write")
@@ -93,7 +105,8 @@ def list_asked_calls(
 ) -> Iterator[AskedCall]:
     """Return the calls that the model is asked for, in order, until one is made.
 
-    Where nobody can be asked, only tools that run without a question are left of each, if there is one.
+    Of tools that take a file, those of the servers that have it are left, and where nobody can be asked, only tools
+    that run without a question, if there is one.
 
     Args:
         chat: The conversation.
@@ -102,8 +115,9 @@ def list_asked_calls(
         described: The calls that it describes.
     """
     for asked in _list_asked_calls(chat, reply, rejected, described):
-        allowed = [] if chat.can_ask else [*filter(chat.may_run, asked.tools)]
-        yield replace(asked, tools=allowed or asked.tools)
+        tools = FileRules(chat).drop_others(asked.tools)
+        allowed = [] if chat.can_ask else [*filter(chat.may_run, tools)]
+        yield replace(asked, tools=allowed or tools)
 
 
 def _list_asked_calls(
@@ -114,12 +128,26 @@ def _list_asked_calls(
 ) -> Iterator[AskedCall]:
     if corrected := find_corrected_call(chat):
         yield corrected
+    moving = [] if not chat.profile.forces_calls or has_called(chat) else FileRules(chat).find_moving_tools()
+    if moving and _can_ask_for(chat, moving):
+        yield AskedCall(moving, by_question=True)
     if (readers := _find_readers(chat)) and _can_ask_for(chat, readers):
-        yield AskedCall(readers, by_question=True, names=OpenRequests(chat).list_unread())
+        yield AskedCall(readers, by_question=True, names=FileRules(chat).list_unread())
     if (readers := _find_readers_of_meant_file(chat, reply)) and _can_ask_for(chat, readers):
         yield AskedCall(readers, by_question=True)
-    if not (chat.profile.forces_calls and tells_only(find_question(chat))):
+    if not (chat.profile.forces_calls and _asks_for_nothing(chat)):
         yield from _list_calls_for_question(chat, reply, rejected, described)
+
+
+def _asks_for_nothing(chat: Conversation) -> bool:
+    """Return whether a message tells something, or has no word that asks, in the languages whose words are known."""
+    question = find_question(chat)
+    if tells_only(question):
+        return True
+    if asks(question) or is_follow_up(question) or asks_to_remember(question) or list_places(question):
+        return False
+    does_something = asks_for_change_by(chat.toolbox.tools, question) or shares_term(READING_VERBS, Source(question))
+    return not does_something and find_latin_language(question) in ("", "en", "de")
 
 
 def _list_calls_for_question(
@@ -131,8 +159,7 @@ def _list_calls_for_question(
     requests = OpenRequests(chat)
     is_chosen = can_choose(chat, find_question(chat))
     if is_chosen and not has_called(chat):
-        yield from _list_calls_to_remember(chat)
-        yield from _list_chosen_calls(chat, reply, rejected, described)
+        yield from _list_first_calls(chat, reply, rejected, described)
         return
     if (helping := requests.find_helping_tools()) and _can_ask_for(chat, helping):
         yield AskedCall(helping)
@@ -147,7 +174,7 @@ def _list_calls_for_question(
     if is_open and (changing := _find_changing_tools(chat, question)):
         meant = None
         yield AskedCall(changing, by_question=not has_called(chat))
-        if files := requests.list_read_files():
+        if files := FileRules(chat).list_read_files():
             # behind an answer that recites the file, a model writes it as it was
             yield AskedCall(changing, "\n\n".join([question, *files]))
     elif meant := _find_meant_call(chat, reply, rejected, described):
@@ -178,11 +205,22 @@ def _list_calls_by_words(chat: Conversation, meant: AskedCall | None) -> Iterato
         yield from _list_calls_for_request(chat, request, is_meant=bool(meant or (sure and not has_called(chat))))
 
 
-def _list_calls_to_remember(chat: Conversation) -> Iterator[AskedCall]:
-    """Return the call that stores what a user asks to remember."""
+def _asks_to_store(chat: Conversation) -> bool:
+    """Return whether a user asks to remember something; "Do you remember my town?" does not."""
     question = find_question(chat)
-    is_asked = asks_to_remember(question) and not asks_what_was_said(question.casefold())  # "Do you remember my town?"
-    if is_asked and (changing := _find_changing_tools(chat, question)):
+    return asks_to_remember(question) and not asks_what_was_said(question.casefold())
+
+
+def _list_first_calls(
+    chat: Conversation,
+    reply: str,
+    rejected: Sequence[ToolCall] | None,
+    described: Sequence[ToolCall],
+) -> Iterator[AskedCall]:
+    """Return the first calls of a turn, of models that choose; what is to be remembered is looked up nowhere."""
+    if not _asks_to_store(chat):
+        yield from _list_chosen_calls(chat, reply, rejected, described)
+    elif changing := _find_changing_tools(chat, find_question(chat)):
         yield AskedCall(changing, by_question=True)
 
 
@@ -205,15 +243,16 @@ def _list_chosen_calls(
     elif before and _can_ask_for(chat, before):
         names = list_names(question) or list_follow_ups(question)
         yield AskedCall(before, by_question=True, names=names, is_chosen=not names)
+    # "How much did I spend in total according to expenses.csv?" is read, and not calculated
+    places = list_places(question)
+    if takers := FileRules(chat).find_takers(places, tools):
+        yield AskedCall(takers, by_question=True, names=places, is_chosen=True)
     if not rejected:
         yield AskedCall(tools, is_chosen=True, is_likely=True)
     if parts := requests.list_parts():
         yield from _list_chosen_parts(chat, parts)
     elif _may_ask_alone(chat):
         yield AskedCall(tools, question, by_question=True, is_chosen=True, is_likely=True)
-    places = list_places(question)
-    if takers := [taker for place in places for taker in find_takers(place, tools)]:
-        yield AskedCall(takers, by_question=True, names=places, is_chosen=True)
     if not parts:
         yield AskedCall(tools, is_chosen=True, is_meant=True, is_likely=True)
     # "What does the memory say of Ben?" is not of the machine's
@@ -230,7 +269,7 @@ def _list_chosen_calls_behind(chat: Conversation) -> Iterator[AskedCall]:
     # first in the conversation, which says what is asked of "what at the harbour?"
     if left_over := requests.find_left_over():
         tools = list_choosable_tools(chat, find_question(chat))
-        takers = [taker for name in left_over for taker in find_takers(name, tools)]
+        takers = FileRules(chat).find_takers(left_over, tools)
         yield AskedCall(takers or tools, by_question=True, names=left_over, is_chosen=True)
     yield from _list_chosen_parts(chat, requests.list_parts())
     if joined := requests.find_joined_tools():
@@ -253,7 +292,7 @@ def _list_chosen_parts(chat: Conversation, parts: Sequence[str]) -> Iterator[Ask
     """Return the calls for the parts of a question, each asked alone; of what takes the file or address it names."""
     for part in parts:
         tools = list_choosable_tools(chat, part)
-        takers = [taker for place in list_places(part) for taker in find_takers(place, tools)]
+        takers = FileRules(chat).find_takers(list_places(part), tools)
         yield AskedCall(takers or tools, part, by_question=True, is_chosen=True, is_likely=not takers)
         yield AskedCall(tools, part, by_question=True, is_chosen=True, is_meant=True, is_likely=True)
 
@@ -262,7 +301,7 @@ def _find_readers(chat: Conversation) -> list[Tool]:
     """Return the tools that read the file which a question asks to change, where the model can be made to call."""
     if not (chat.profile.forces_calls and asks_for_change(find_question(chat))):
         return []
-    return OpenRequests(chat).find_readers()
+    return FileRules(chat).find_readers()
 
 
 def _find_readers_of_meant_file(chat: Conversation, reply: str) -> list[Tool]:
@@ -270,11 +309,7 @@ def _find_readers_of_meant_file(chat: Conversation, reply: str) -> list[Tool]:
     lacks_access = is_refusal(reply) or ReplyRules(chat).find_pointing(reply)
     if not (chat.profile.forces_calls and lacks_access) or has_called(chat):
         return []
-    file = OpenRequests(chat).find_meant_file()
-    folders = chat.get_folders()
-    takers = find_takers(file, list_reading(chat.toolbox.tools)) if file else []
-    takers = [taker for taker in takers if names_verb(taker, Source("read"))]  # not what tells how large it is
-    return [taker for taker in takers if any(map(PurePosixPath(file).is_relative_to, folders.get(taker.server, ())))]
+    return FileRules(chat).find_readers_of_meant_file()
 
 
 def list_choosable_tools(chat: Conversation, message: str) -> list[Tool]:
@@ -301,8 +336,7 @@ def _find_meant_call(
     places = list_places(find_question(chat))
     takers = _find_intended_tools(chat, rejected or described)
     if rejected and not (takers or has_called(chat)):
-        reading = list_reading(chat.toolbox.tools)
-        takers = [taker for place in places for taker in find_takers(place, reading)]
+        takers = FileRules(chat).find_takers(places, list_reading(chat.toolbox.tools))
     if takers and _can_ask_for(chat, takers):
         names = places or list_follow_ups(find_question(chat))
         return AskedCall(takers, by_question=bool(names), names=names)
@@ -324,7 +358,7 @@ def find_corrected_call(chat: Conversation) -> AskedCall | None:
     if tools := find_named_tools(refused.text, shown):
         return AskedCall(tools) if _can_ask_for(chat, tools) else None
     tools = [tool for tool in shown.values() if (tool.server, tool.name) == (refused.server, refused.tool)]
-    names = [name for name in list_names(refused.text) if not name.isalpha()]
+    names = [name for name in list_names(refused.text) if not name.isalpha()] + list_quoted(refused.text)[-1:]
     return AskedCall(tools, names=names) if names and _can_ask_for(chat, tools) else None
 
 
@@ -374,7 +408,7 @@ def _find_meant_tools(chat: Conversation, reply: str) -> tuple[list[Tool], bool]
         is_left = is_refusal(reply) or asks_to_remember(question)
         acting = [tool for tool in meant if names_verb(tool, Source(question)) and not tool.name.startswith(_MAKING)]
         places = list_places(question)
-        meant = meant if is_left else acting or [taker for place in places for taker in find_takers(place, meant)]
+        meant = meant if is_left else acting or FileRules(chat).find_takers(places, meant)
     return (meant, bool(named)) if _can_ask_for(chat, meant) else ([], False)
 
 
@@ -429,9 +463,17 @@ def _find_changing_tools(chat: Conversation, question: str) -> list[Tool]:
         for tool in chat.toolbox.tools
         if may_write(tool) and may_be_meant(tool, question) and (tool.server, tool.name) not in called
     ]
-    files = [*filter(is_file_name, list_places("\n".join(reasons))), *OpenRequests(chat).list_named_files()]
-    changing = [taker for file in files for taker in find_takers(file, changing)] or changing
-    likely = rank_tools(index_tools(changing), question, chat.tool_usage.counts) or (changing if files else [])
+    rules = FileRules(chat)
+    files = [*filter(is_file_name, list_places("\n".join(reasons))), *rules.list_named_files()]
+    changing = rules.find_takers(files, changing) or changing
+    if rules.names_new_file():  # there is nothing to edit
+        changing = [tool for tool in changing if not edits_text(tool)] or changing
+    if moving := [tool for tool in rules.find_moving_tools() if tool in changing]:
+        changing = moving
+    if rules.deletes_file():  # what writes or moves is none for it
+        changing = [tool for tool in changing if shares_term(tool.name, Source("delete"))]
+    ranked = rank_tools(index_tools(changing), question, chat.tool_usage.counts) if changing else []
+    likely = ranked or (changing if files else [])
     likely = likely[:_MAX_LIKELY]
     return likely if _can_ask_for(chat, likely) else []
 
@@ -472,7 +514,7 @@ def _list_calls_for_rest(chat: Conversation, left_over: Sequence[str]) -> Iterat
         if request_call(chat, likely[:_MAX_LIKELY]):
             yield AskedCall(likely[:_MAX_LIKELY], names=left_over)
     else:
-        takers = [taker for name in left_over for taker in find_takers(name, tools)]
+        takers = FileRules(chat).find_takers(left_over, tools)
         others = [tool for tool in likely if (tool.server, tool.name) not in made][:_MAX_LIKELY]
         if chat.profile.forces_calls and others and takes_query(others[0]):
             own = [tool for tool in chat.toolbox.tools if tool.server == others[0].server]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ..calls.described_calls import asks_again, drop_told, find_takers, is_file_name
+from ..calls.described_calls import asks_again, drop_told, find_takers, list_places
 from ..calls.tool_names import find_tools, shown_name
 from ..core.events import ReplyDiscarded
 from ..core.messages import Tool, ToolCall
@@ -19,6 +19,7 @@ from .call_choice import can_choose, compare_letters, describe_call, list_choice
 from .conversation import Conversation
 from .event_stream import Emit
 from .evidence import REFERENCE, Source, list_names, walk_leaves
+from .file_rules import FileRules
 from .open_requests import OpenRequests
 from .reply_requests import ReplyRequests
 from .running_calls import PreparedCall
@@ -57,7 +58,7 @@ class ChosenCalls:
         self._preferences: dict[tuple[str, str], float] = {}  # by call and message
         self._likelier: list[ToolCall] = []  # in the place of the first calls
         self._settled: set[str] = set()  # messages for words
-        # messages behind calls, whether each was asked alone, and for which files
+        # messages behind calls, whether each was asked alone, and for which files or addresses
         self._asked: set[tuple[str, bool, tuple[str, ...]]] = set()
 
     @property
@@ -79,7 +80,7 @@ class ChosenCalls:
         if not (prepared and self.are_asked_first) or any(run.tool in before for run in prepared):
             return None
         # it is read before it is changed, and for what is asked about it
-        files = requests.list_named_files()
+        files = FileRules(self._chat).list_named_files()
         if any(
             uses_name(run.call.arguments, [file]) for file in files for run in prepared if find_takers(file, [run.tool])
         ):
@@ -176,10 +177,10 @@ class ChosenCalls:
         the tool is called in the conversation, then.
         """
         message = asked.request or find_question(self._chat)
-        # a file of the question is read, whatever was thought of another call
-        files = tuple(filter(is_file_name, asked.names))
-        way = message, bool(asked.request), files
-        is_settled = message in self._settled and not files
+        # a file or an address of the question is read, whatever was thought of another call
+        places = tuple(name for name in asked.names if list_places(name))
+        way = message, bool(asked.request), places
+        is_settled = message in self._settled and not places
         if asked.is_chosen and not asked.is_meant and (is_settled or way in self._asked):
             return None, None
         asked = await self._narrow(asked, message, emit)

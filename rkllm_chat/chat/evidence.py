@@ -477,7 +477,7 @@ def count_things(question: str) -> int:
     >>> [*map(count_things, ("How warm is it in Oslo and Rome?", "老人票和学生票各多少钱？", "Who is in?"))]
     [2, 2, 1]
     """
-    clauses = split_clauses(question)
+    clauses = [clause for clause in split_clauses(question) if any(extract_terms(clause))]  # no "When and where is it?"
     return len(clauses) + sum(len(_JOINED.findall(clause)) for clause in clauses)
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from ..calls.described_calls import asks, asks_for_change, is_follow_up, list_places
+from ..calls.described_calls import asks, asks_for_change, asks_to_remember, is_file_name, is_follow_up, list_places
 from ..calls.schema.resolve import properties_of, required_of
 from ..calls.time_zones import is_time_zone
 from ..core.latin_languages import find_latin_language
@@ -21,6 +21,7 @@ from ..prompt.tool_ranking import (
     split_clauses,
     split_requests,
 )
+from .argument_values import uses_name
 from .call_choice import can_choose, can_compare
 from .context import can_force_calls
 from .evidence import (
@@ -46,8 +47,12 @@ _JOINING_ENDINGS = ("と", "や", "和", "及")
 """How the first of two things ends that a Japanese or Chinese question joins."""
 _MAX_NAMING_WORDS = 4
 """Words that a part of a question has at most that only names a thing."""
+_QUESTION_WORD = re.compile(r"(?:how|wann|was|warum|wer|what|when|where|which|who|whose|why|wie|wo)", re.IGNORECASE)
+"""What is no part of a question alone: "When and where is it?"."""
 _THING = re.compile(r"(?:an?|the)(?: [\w'-]+){1,3}\s*\?", re.IGNORECASE)
 """What alone asks for nothing: the end of "What is the difference between a boat and a ship?"."""
+_MIN_FOUND_TERMS = 2
+"""Words of a part of a question from which on a result that has all of them tells of it."""
 _OVERVIEW = re.compile(r"\b(?:all|entire|every|whole)\b", re.IGNORECASE)
 """Description of a tool that tells all that there is."""
 
@@ -158,13 +163,28 @@ class OpenRequests(TurnRules):
         if not (self._are_strict and can_force_calls(self._chat)):
             return []
         parts = self._list_open(split_clauses(question))
-        return [part for part in parts if (asks(part) or asks_for_change(part)) and not _THING.fullmatch(part)]
+        parts = [part for part in parts if not (_THING.fullmatch(part) or _QUESTION_WORD.fullmatch(part))]
+        parts = [part for part in parts if not self._is_told_by_file(part)]
+        return [part for part in parts if (asks(part) or asks_for_change(part)) and not asks_to_remember(part)]
+
+    def _is_told_by_file(self, part: str) -> bool:
+        """Return whether a part of the question is of a file that it names, and that was read.
+
+        "味噌汁の材料を教えて。misoshiru.txtにあります。": it has no name of its own, and means no tool clearly.
+        """
+        files = [place for place in list_places(self._evidence.question.original) if is_file_name(place)]
+        writing, results = self._list_writing(), self._evidence.results
+        reading = [result for result in results if (result.server, result.tool) not in writing]
+        completed = [result.arguments for result in reading if result.status == "completed"]
+        is_read = bool(files) and all(any(uses_name(arguments, [file]) for arguments in completed) for file in files)
+        counts = self._chat.tool_usage.counts
+        return is_read and not (list_names(part) or find_sure_tools(index_tools(self._tools), part, counts))
 
     def list_named_parts(self) -> list[str]:
         """Return the open parts of an English question that only name what the rest asks for: "and a kid?"."""
         parts = self._list_open(split_clauses(self._evidence.question.original))
         short = [part for part in parts if part.isascii() and len(WORD.findall(part)) <= _MAX_NAMING_WORDS]
-        return [part for part in short if extract_question_terms(part)]
+        return [part for part in short if any(extract_terms(part))]
 
     def _list_open(self, parts: Sequence[str]) -> list[str]:
         """Return the parts that no call has looked up; none of a question that has one part."""
@@ -181,7 +201,10 @@ class OpenRequests(TurnRules):
         question = evidence.question.original
         called = {(result.server, result.tool) for result in evidence.ran_or_refused}
         is_done = all(result.status == "completed" for result in evidence.ran_or_refused)
-        has_more = 0 < len(evidence.results) < count_things(question)
+        clauses = [clause for clause in split_clauses(question) if any(extract_terms(clause))]
+        has_more = 0 < len(evidence.results) < count_things(question) and (
+            len(clauses) == 1 or bool(self._list_open(clauses))
+        )
         if not (is_done and has_more and len(called) == 1 and can_choose(self._chat, question)):
             return []
         made = [tool for tool in self._tools if (tool.server, tool.name) in called and tool.server]
@@ -264,9 +287,17 @@ def _list_overview_tools(tools: Sequence[Tool], called: Collection[str]) -> list
 
 
 def _is_looked_up(request: str, evidence: Evidence, tools: Sequence[Tool]) -> bool:
-    """Return whether a call of the turn has a value of a request, or no value and is of a tool that it speaks of."""
+    """Return whether a call of the turn has a value of a request, or no value and is of a tool that it speaks of.
+
+    So it is where a result has all words of the request: "Where is the kick-off meeting? It is in meeting.md."
+    """
     asked, terms = Source(request), {*extract_question_terms(request)}
     about = {(tool.server, tool.name): {*extract_terms(describe_tool(tool))} for tool in tools}
+
+    found = {*extract_terms("\n".join(result.text for result in evidence.results))}
+    telling = {term for term in extract_terms(request) if not term.startswith("=")}
+    if len(telling) >= _MIN_FOUND_TERMS and telling <= found:
+        return True
 
     def has_value(value: object) -> bool:
         """The time in Oslo is not looked up by reading oslo.txt."""

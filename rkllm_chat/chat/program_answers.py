@@ -88,7 +88,10 @@ def describe_rest(
 
 
 def describe_unmade(chat: Conversation) -> str:
-    """Return the sentence that nothing was changed, where the model says that it was."""
+    """Return the sentence that nothing was changed, where the model says that it was, and which call was refused."""
+    for result in reversed(_list_results(chat)):
+        if result.decline_reason == "because":
+            return _load_words(chat)("chat.not_allowed", call=_summarize_call(_find_tool(chat, result), result))
     return _load_words(chat)("chat.unmade")
 
 

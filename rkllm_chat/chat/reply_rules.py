@@ -31,6 +31,7 @@ from ..core.latin_languages import find_latin_language
 from ..core.messages import ToolResult
 from ..prompt.budget import find_last_turn
 from ..prompt.tool_ranking import CJK_RUN, extract_terms
+from .clock_times import is_clock_told
 from .evidence import (
     FIRST_PERSON,
     MIN_SUPPORTED,
@@ -44,6 +45,7 @@ from .evidence import (
     normalize,
     walk_leaves,
 )
+from .file_rules import FileRules
 from .tool_traits import describe_tool
 from .turn_rules import TurnRules
 
@@ -93,6 +95,8 @@ class ReplyRules(TurnRules):
         has_failed = all(result.status == "failed" for result in evidence.results)
         if evidence.failures and has_failed and self._are_strict:
             return None if admits_failure(reply) else ReplyDiscarded(reason="unrelated")
+        if self._tells_other_time(reply, [*mentioned]):
+            return ReplyDiscarded(reason="unrelated")
         if is_short or all(mentioned.values()):
             return None
         if any(mentioned.values()):
@@ -155,7 +159,7 @@ class ReplyRules(TurnRules):
         # "To add butter to the list in shopping.txt, you would need to append a line", or what the file has
         evidence = self._evidence
         places = list_places(f"{evidence.question.original}\n{evidence.corrected.original}")
-        is_file_read = any(map(evidence.used.has, [*places, *self.list_named_files()]))
+        is_file_read = any(map(evidence.used.has, [*places, *FileRules(self._chat).list_named_files()]))
         is_only_told = (is_refusal(reply) or tells_how(reply) or is_file_read) and self.is_change_pending()
         return is_only_told or bool(self.find_unmade(reply)) or self._has_failed_change()
 
@@ -249,6 +253,11 @@ class ReplyRules(TurnRules):
         others = {index: "\n".join(find_common(index, other) for other in told if other != index) for index in told}
         return {index: _mentions_result(reply, text, evidence, others[index]) for index, text in told.items()}
 
+    def _tells_other_time(self, reply: str, results: Sequence[int]) -> bool:
+        """Return whether an answer tells times of the day, and none that a result has: 5 o'clock for 18:48."""
+        texts = [_OFFSET.sub("", self._evidence.results[index].text) for index in results]
+        return any(is_clock_told(reply, text) is False for text in texts)
+
     def is_change_pending(self) -> bool:
         """Return whether the question asks for a change, and the turn has only looked something up for it."""
         evidence = self._evidence
@@ -272,8 +281,11 @@ class ReplyRules(TurnRules):
 def _mentions_result(reply: str, text: str, evidence: Evidence, others: str) -> bool:
     """Return whether an answer has a word or a number of a result that the question has not, nor `others`.
 
+    Of a time of the day it has the time itself: models write 5 o'clock for 18:48.
     An answer in another script than the result may be a translation, which keeps the numbers, and some names.
     """
+    if (is_told := is_clock_told(reply, _OFFSET.sub("", text), _OFFSET.sub("", others))) is not None:
+        return is_told
     is_translated = bool(CJK_RUN.search(reply)) != bool(CJK_RUN.search(text))
     said, told_by_others = Source(reply), Source(_CLOCK_OF_DATE.sub(" ", others))
     asked = evidence.question.words | evidence.used.words | get_stop_words() | told_by_others.words

@@ -16,6 +16,8 @@ __all__ = [
     "READING_VERBS",
     "asks_for_change_by",
     "describe_tool",
+    "edits_text",
+    "is_path_name",
     "may_be_meant",
     "may_write",
     "names_tool",
@@ -25,6 +27,8 @@ __all__ = [
     "takes_query",
 ]
 
+_PATH_NAME = re.compile(r"(?:path|folder|directory|dir|repo|repository)$", re.IGNORECASE)
+"""Name of an argument that takes a path."""
 READING_VERBS = """
     analyze browse calculate check compare compute convert count describe detect estimate explain explore fetch find get
     give inspect list locate look lookup measure preview query read recommend retrieve return search show suggest
@@ -113,6 +117,12 @@ def asks_for_change_by(tools: Sequence[Tool], message: str) -> bool:
     return asks_for_change(message) or any(requests_verb(verb, message) for verb in verbs)
 
 
+def edits_text(tool: Tool) -> bool:
+    """Return whether a tool puts a new text in the place of an old one, as its parameters say."""
+    names = [split_name(name).casefold().split() for name in properties_of(tool.schema)]
+    return any(words[:1] in (["edits"], ["old"]) for words in names)
+
+
 def takes_query(tool: Tool) -> bool:
     """Return whether a tool takes an SQL query that reads."""
     return not may_write(tool) and "SELECT" in f"{tool.description} {properties_of(tool.schema)}"
@@ -148,3 +158,8 @@ def describe_tool(tool: Tool) -> str:
 def split_name(name: str) -> str:
     """Return the words of the name of a tool or an argument, with spaces between them."""
     return CAMEL_CASE.sub(" ", name).replace("_", " ")
+
+
+def is_path_name(name: str) -> bool:
+    """Return whether an argument of this name takes a path."""
+    return _PATH_NAME.search(name) is not None

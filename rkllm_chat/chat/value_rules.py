@@ -15,7 +15,6 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
-from pathlib import PurePosixPath
 from typing import Any
 
 from ..calls.currencies import has_unsaid_currency, write_currencies
@@ -25,7 +24,6 @@ from ..calls.described_calls import (
     asks_for_now,
     asks_to_remember,
     drop_told,
-    find_takers,
     is_file_name,
     is_follow_up,
     is_question,
@@ -40,7 +38,6 @@ from ..calls.time_zones import is_time_zone, write_time_zones
 from ..calls.written_values import write_as_said
 from ..core.events import ReplyDiscarded
 from ..core.messages import Tool, ToolResult
-from ..core.working_folder import find_working_folder
 from ..prompt.tool_ranking import (
     CJK_RUN,
     extract_terms,
@@ -49,29 +46,23 @@ from ..prompt.tool_ranking import (
     rank_tools,
 )
 from .argument_values import (
-    ADDS,
     drop_defaults,
     drop_made_up_days,
     drop_unasked,
-    drops_lines,
     fill_day,
-    fill_folder,
-    find_files,
+    fill_quoted,
     is_generic,
-    is_path_name,
     is_placeholder,
     is_uninformative,
-    keep_lines,
     keep_values_before,
     list_unsupported,
     list_unsupported_optional,
     list_unsupported_required,
     may_be_translation,
-    names_file,
     uses_name,
-    write_full_paths,
 )
 from .call_choice import can_choose, can_compare
+from .conversation import Conversation
 from .evidence import (
     FIRST_PERSON,
     SQL_CHANGE,
@@ -86,6 +77,8 @@ from .evidence import (
     normalize,
     walk_leaves,
 )
+from .file_rules import FileRules
+from .file_values import ADDS, drops_lines
 from .relevance import is_about_more, is_in_known_language, is_relevant
 from .tool_traits import (
     READING_VERBS,
@@ -134,6 +127,10 @@ _SQL_DEFINITION = re.compile(r"\s*(CREATE|ALTER|DROP)\b", re.IGNORECASE)
 class ValueRules(TurnRules):
     """What the values of the next calls of a conversation say: whether each runs, is amended, or asked about."""
 
+    def __init__(self, chat: Conversation) -> None:
+        super().__init__(chat)
+        self._files = FileRules(chat)
+
     def apply_to(self, tool: Tool) -> bool:
         """Return whether the rules apply to a tool: not for the program's own, nor for what a client of the API runs.
 
@@ -152,15 +149,16 @@ class ValueRules(TurnRules):
             return ReplyDiscarded(reason="unspoken", values=tool.name)
         if not self.apply_to(tool):
             return None
-        if self._are_strict and self._overwrites(tool, arguments):
+        if self._are_strict and self._files.overwrites(tool, arguments):
             return ReplyDiscarded(reason="misplaced", values=tool.name)
-        missing = self._find_missing_file(tool, arguments) if self._are_strict and not may_write(tool) else ""
-        if missing:
+        if self._are_strict and self._files.makes_known_folder(tool, arguments):
+            return ReplyDiscarded(reason="unasked", values=tool.name)
+        missing = self._files.find_missing_file(tool, arguments) if self._are_strict and not may_write(tool) else ""
+        if missing and not _names_no_value(tool, arguments, self._evidence, self._are_strict):  # else the user is asked
             return ReplyDiscarded(reason="invented", values=f"{tool.name}: {missing}")
         is_chosen = not may_write(tool) and _may_be_chosen(arguments, evidence)
         is_chosen = is_chosen and can_choose(self._chat, evidence.question.original)
-        if not may_write(tool) and (meant := self.find_meant_file()):
-            is_chosen = is_chosen or meant in arguments.values()
+        is_chosen = is_chosen or self._files.reads_meant_file(tool, arguments)
         has_changed = self._has_changed(evidence)
         reason = _find_reason(tool, arguments, evidence, self._are_strict, is_chosen, has_changed)
         # a person is asked about it; without one, "Which query?" would be no question
@@ -194,7 +192,7 @@ class ValueRules(TurnRules):
             changed = [arguments.get(name) for name in evidence.list_changed(tool.server, tool.name, arguments)]
             is_code = len(changed) == 1 and str(changed[0]).isupper()
             return [] if is_code or uses_name(arguments, other) else [tool]
-        if tool.server and (owning := self._find_owning_tools(tool, [leaf for _, leaf in leaves], others)):
+        if tool.server and (owning := self._files.find_owning_tools(tool, [leaf for _, leaf in leaves], others)):
             return owning
         # "Add a line to plan.txt" changes the file that was read for it; but a note may be of what a file says
         of_tool = " ".join(split_name(tool.name).split()[1:])
@@ -206,10 +204,10 @@ class ValueRules(TurnRules):
         is_about_question = is_named or any(evidence.question.has_part(leaf) for _, leaf in leaves)
         takers = [
             taker
-            for place in list_places(question) or self.list_named_files()
+            for place in list_places(question) or self._files.list_named_files()
             if not ((is_about_question and not _leaves_out_file(tool, leaves, place)) or used.has(place))
             or any(place in leaf and not (tool.server and is_taken(tool, name, place)) for name, leaf in leaves)
-            for taker in find_takers(place, others)
+            for taker in self._files.find_takers([place], others)
         ]
         # where the model tells what a message is likely for, words do not
         is_first = not (evidence.ran_or_refused or list_places(question) or can_compare(self._chat))
@@ -221,19 +219,6 @@ class ValueRules(TurnRules):
         failed = {(result.server, result.tool) for result in evidence.ran_or_refused if result.status != "completed"}
         meant = [taker for taker in takers if may_be_meant(taker, question)]
         return [taker for taker in meant if (taker.server, taker.name) not in failed]
-
-    def _find_owning_tools(self, tool: Tool, values: Sequence[str], others: Sequence[Tool]) -> list[Tool]:
-        """Return the tools for a path of the question that stands in the folder of another server than the tool's."""
-        for place in list_places(self._evidence.question.original):
-            path = PurePosixPath(place)
-            owners = [
-                server
-                for server, folders in self._chat.get_folders().items()
-                if path.is_absolute() and any(map(path.is_relative_to, folders))
-            ]
-            if owners and tool.server not in owners and any(place in value for value in values):
-                return find_takers(place, [other for other in others if other.server in owners])
-        return []
 
     def _find_likelier_tools(self, tool: Tool, others: Sequence[Tool]) -> list[Tool]:
         """Return those of `others` of the server that the question is about, if a tool is of another and not likely."""
@@ -274,7 +259,9 @@ class ValueRules(TurnRules):
         meant = write_currencies(arguments, evidence.question.original)
         if _reads_attached(tool, arguments, evidence) or has_unsaid_currency(meant, evidence.known.original):
             return False
-        if may_write(tool) and (names_file(arguments, self.list_unread()) or drops_lines(arguments, evidence)):
+        if self._files.writes_unread(tool, arguments) or (may_write(tool) and drops_lines(arguments, evidence)):
+            return False
+        if self._are_strict and self._files.overwrites(tool, arguments):
             return False
         if by_question and may_write(tool) and any(map(is_composed, walk_leaves(arguments))):
             return False
@@ -315,56 +302,12 @@ class ValueRules(TurnRules):
         is_text = isinstance(arguments[made_up[0]], str) and "enum" not in json.dumps(schema)
         return {**arguments, made_up[0]: names[0]} if is_text and not uses_name(arguments, names) else arguments
 
-    def _fill_file(self, tool: Tool, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the arguments with the file that the question means in the place of one from nowhere.
-
-        A change gets it only if the question says that something is to be put into it.
-        """
-        is_named = bool(self.list_named_files()) or not may_write(tool)
-        missing = self._find_missing_file(tool, arguments) if is_named else ""
-        meant = self.find_meant_file() if missing else ""
-        if not (meant and any(map(PurePosixPath(meant).is_relative_to, self._get_folders(tool)))):
-            return arguments
-        return {name: meant if value == missing else value for name, value in arguments.items()}
-
-    def _get_folders(self, tool: Tool) -> Sequence[str]:
-        return self._chat.get_folders().get(tool.server, ())
-
     def _find_asked(self, tool: Tool, evidence: Evidence) -> Source:
         """Return the question and what it refers to, or goes on with: "and the day after?" has the city of before."""
         goes_on = (tool.server, tool.name) in evidence.called_before and is_follow_up(evidence.question.original)
         before = [str(leaf) for call in evidence.results_before for leaf in walk_leaves(call.arguments) if goes_on]
         # the folder of a server may stand before the name of a file that the question has, or has in words
         return Source("\n".join([evidence.question.original, evidence.referred, *before, *self._places]))
-
-    def _overwrites(self, tool: Tool, arguments: Mapping[str, Any]) -> bool:
-        """Return whether a call writes a file anew to which the question adds, unread, or without what it has.
-
-        Allowed to write, a model put the line in the place of the list. A person sees what is left out, and decides.
-        """
-        adds = ADDS.search(self._evidence.question.text) is not None
-        drops = not self._chat.can_ask and drops_lines(arguments, self._evidence)
-        writes_unread = "content" in arguments and names_file(arguments, self.list_unread())
-        return may_write(tool) and adds and (drops or writes_unread)
-
-    def _find_missing_file(self, tool: Tool, arguments: Mapping[str, Any]) -> str:
-        """Return the file in the arguments of a call that does not exist and that nobody has named; "" for none.
-
-        "Tell me a story about a fox." read fuchs.txt, and the error was the answer.
-        """
-        folders = self._get_folders(tool)
-        files = [
-            value
-            for name, value in arguments.items()
-            if is_path_name(name) and isinstance(value, str) and is_file_name(value)
-        ]
-        if not folders:
-            return ""
-        known = self._evidence.known.text
-        if meant := self.find_meant_file():
-            known = known.replace(normalize(meant), "")  # that it is there was not said
-        unknown = [file for file in files if normalize(PurePosixPath(file).name) not in known]
-        return next((file for file in unknown if not find_files(file, folders, find_working_folder())), "")
 
     def _repeats_earlier_call(self, tool: Tool, arguments: Mapping[str, Any], evidence: Evidence) -> bool:
         """Return whether a call of an earlier turn is only made again: it has nothing of the question.
@@ -442,16 +385,14 @@ class ValueRules(TurnRules):
             # what is looked up may have been, what is changed is to come
             arguments = write_as_said(arguments, said, known, found, list_places(said), date.today(), may_write(tool))
             arguments = drop_made_up_days(tool, arguments, self._evidence)
-            arguments = arguments if may_write(tool) else fill_day(tool, arguments, said)
-        folders = self._get_folders(tool)
-        working = find_working_folder()
-        arguments = fill_folder(tool, arguments, self._evidence, folders, working)
-        arguments = write_full_paths(arguments, folders, working, question.original)
-        if self._are_strict and may_write(tool):
-            return keep_lines(self._fill_file(tool, arguments), self._evidence, folders, working)
-        if not self._are_strict:
+            if may_write(tool):
+                arguments = fill_quoted(arguments, question, list_places(said))
+            else:
+                arguments = fill_day(tool, arguments, said)
+        arguments = self._files.amend(tool, arguments)
+        if may_write(tool) or not self._are_strict:
             return arguments
-        arguments = self._fill_file(tool, drop_unasked(tool, arguments, question))
+        arguments = drop_unasked(tool, arguments, question)
         return keep_values_before(tool, arguments, self._evidence, is_follow_up(question.original))
 
 

@@ -236,6 +236,15 @@ def _best_per_request(index: ToolIndex, question: str, call_counts: Mapping[str,
     return list(dict.fromkeys(position for positions in best for position in positions))
 
 
+def list_quoted(text: str) -> list[str]:
+    """Return what a text has between quotation marks.
+
+    >>> list_quoted("Write 'buy milk' into notes.txt, and 「牛乳」")
+    ['buy milk', '牛乳']
+    """
+    return [match[0][1:-1] for match in _QUOTE.finditer(text)]
+
+
 def split_requests(question: str) -> list[str]:
     """Return the requests of a question that joins several; none of one that joins none."""
     requests = [*filter(None, (part.strip(_BETWEEN_REQUESTS) for part in _JOINT.split(question)))]

@@ -406,7 +406,7 @@ def test_a_file_that_a_message_brings_is_not_read_again() -> None:
 
 
 def test_a_change_is_chosen_only_where_one_is_asked_for() -> None:
-    thanks, order = "You are a star, thank you!", "Write a file thanks.txt that says thank you."
+    thanks, order = "Who else would help me so well?", "Write a file thanks.txt that says thank you."
     write = call_text("write_file", path="thanks.txt", content="thank you")
     chat, toolbox, backend = open_choosing_town(["You are welcome.", CLOCK, CLOCK], {thanks: "write_file"}, TALKED)
     backend.unsure, backend.likeliest, backend.unwilling = {thanks}, {thanks: "get_clock"}, {thanks}
@@ -1002,7 +1002,7 @@ def test_what_the_words_mean_is_asked_where_another_call_was_not_preferred(histo
 
 def test_a_file_of_the_question_is_read_behind_a_call_that_failed() -> None:
     question = "How many bulbs are there in plan.txt, in total?"
-    calls = [call_text("calculate", expression="sum(plan.txt)"), call_text("get_load")]
+    calls = [call_text("calculate", expression="sum(bulbs)"), call_text("get_load")]
     replies = [calls[0], "It failed.", calls[1], call_text("read_file", path="plan.txt"), *["It failed: 07:10."] * 5]
     chat, town, backend = open_choosing_town(replies, {question: "calculate"})
     town.TOOLS = {**Town.TOOLS, "calculate": ("desk", "expression", "Calculate how many")}

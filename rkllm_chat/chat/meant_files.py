@@ -1,0 +1,72 @@
+"""The file that a question has in words: "What is on my shopping list?" means shopping.txt, unknown to a model."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from itertools import islice
+
+from ..calls.described_calls import is_file_name, list_places
+from ..prompt.tool_ranking import extract_terms
+
+__all__ = ["find_meant_file", "is_put_into"]
+
+_INTO = r"\b(?:to|on|onto|in|into)\s+(?:(?:a|an|our|the|my|\w+['’]s)\s+)?"
+"""The words before the name of a list, as in "Add butter to my shopping list"."""
+_MAX_FILES = 500
+"""Entries of a folder that are compared with the words of a question."""
+_MIN_NAME_LENGTH = 4
+"""Characters of the name of a file from which on a question may say it in words."""
+
+
+def find_meant_file(question: str, folders: Sequence[str]) -> str:
+    """Return the full path of the only file, directly in a folder, whose name a question has in words.
+
+    Args:
+        question: What the user asks.
+        folders: The folders that servers work in.
+
+    Returns:
+        The path; "" for none, for several, and where the question names a file or an address itself.
+    """
+    if not (question and folders) or list_places(question):
+        return ""
+    asked, plain = {*extract_terms(question)}, question.casefold()
+    # the first letters alone rule out nearly all files of a large folder
+    near = [file for folder in folders for file in _list_files(folder) if file[0][:3].casefold() in plain]
+    found = [path for name, path in near if (terms := _extract_terms(name)) and terms <= asked]
+    return found[0] if len(found) == 1 else ""
+
+
+def is_put_into(question: str, file: str) -> bool:
+    """Return whether a question puts something into a file that it has in words.
+
+    >>> is_put_into("Add butter to my shopping list", "shopping.txt"), is_put_into("Go shopping", "shopping.txt")
+    (True, False)
+    """
+    return re.search(rf"{_INTO}{re.escape(_list_words(file))}\b", question, re.IGNORECASE) is not None
+
+
+@lru_cache(maxsize=1024)
+def _extract_terms(name: str) -> frozenset[str]:
+    return frozenset(extract_terms(name))
+
+
+def _list_files(folder: str) -> Iterator[tuple[str, str]]:
+    """Yield the name, without its ending, and the full path of each file with a name in words, directly in a folder."""
+    try:
+        with os.scandir(folder) as entries:
+            for entry in islice(entries, _MAX_FILES):
+                name = _list_words(entry.name)
+                is_named = len(name) >= _MIN_NAME_LENGTH and not name.startswith(".") and is_file_name(entry.name)
+                if is_named and entry.is_file():
+                    yield name, entry.path
+    except OSError:
+        return
+
+
+def _list_words(file: str) -> str:
+    """Return the name of a file without its ending, in words."""
+    return os.path.splitext(file)[0].replace("_", " ").replace("-", " ")  # noqa: PTH122

@@ -1,0 +1,191 @@
+"""What a question says of its files: that one is moved, deleted, made or added to, and whose it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from chat.scripted_app import backend_of
+from chat.test_call_choice import open_choosing_town
+from chat.test_tools_meant import RESULTS, Shelf, Town, list_reasons, open_shelf, open_town, read
+from rkllm_chat.chat.conversation import Conversation
+from rkllm_chat.config.policy import Policy
+from rkllm_chat.core.messages import Message
+from stage import call_text, take_turn
+
+REFUSAL = "I am sorry, but I cannot do that."
+LINES = "tent\nstove\n"
+
+
+class Mover(Shelf):
+    """A shelf whose files can be moved, and whose folders can be made."""
+
+    TOOLS: Mapping[str, tuple[str, str, str]] = {
+        **Town.TOOLS,
+        "edit_file": ("files", "path edits", "Make edits to a text file"),
+        "move_file": ("files", "source destination", "Move or rename files and directories"),
+        "create_directory": ("files", "path", "Create a new directory"),
+    }
+    WRITING: Sequence[str] = (*Town.WRITING, "edit_file", "move_file", "create_directory")
+
+
+def open_mover(folder: Path, replies: Sequence[str]) -> tuple[Conversation, Mover]:
+    chat, _ = open_shelf(folder, replies)
+    chat.toolbox = toolbox = Mover({})
+    toolbox.folder = folder
+    return chat, toolbox
+
+
+def list_call_requests(chat: Conversation) -> list[str]:
+    return [text for prompt in backend_of(chat).prompts for message in prompt if (text := message.call_request)]
+
+
+@pytest.fixture
+def packing(tmp_path: Path) -> Path:
+    (tmp_path / "packing.txt").write_text(LINES, encoding="utf-8")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "question", ["Rename packing.txt to bag.txt", "packing.txt を bag.txt に名前を変えて", "把packing.txt改名为bag.txt"]
+)
+def test_a_file_that_is_only_moved_is_not_read_first(packing: Path, question: str) -> None:
+    moved = {"source": "packing.txt", "destination": "bag.txt"}
+    chat, toolbox = open_mover(packing, [REFUSAL, call_text("move_file", **moved), "It is renamed.", *["-"] * 4])
+    take_turn(chat, question)
+    asked = list_call_requests(chat)[0]
+    assert "move_file" in asked and "write_file" not in asked
+    assert toolbox.called == [("move_file", moved)]
+
+
+@pytest.mark.parametrize(
+    "question", ["Delete packing.txt", "packing.txt を削除してください", "请删除packing.txt", "Lösch bitte packing.txt"]
+)
+@pytest.mark.parametrize("content", ["", LINES, "deleted"])
+def test_a_file_to_delete_is_not_written(packing: Path, question: str, content: str) -> None:
+    write = call_text("write_file", path="packing.txt", content=content)
+    chat, toolbox = open_shelf(packing, [write, *[write] * 2, *["packing.txt was deleted."] * 5])
+    answer = read(take_turn(chat, question))
+    assert toolbox.called == [] and "deleted" not in answer
+
+
+@pytest.mark.parametrize(
+    ("question", "content", "is_written"),
+    [
+        ("Write nothing much into packing.txt", "", False),
+        ("Please empty packing.txt", "", True),
+        ("Save the list in packing.txt", LINES, False),  # it is as it was
+        ("Please replace all of packing.txt by: boots", "boots", True),
+    ],
+)
+def test_a_file_keeps_what_nobody_takes_from_it(packing: Path, question: str, content: str, is_written: bool) -> None:
+    path = {"path": "packing.txt"}
+    write = call_text("write_file", **path, content=content)
+    chat, toolbox = open_shelf(packing, [call_text("read_file", **path), write, write, *["-"] * 5])
+    take_turn(chat, question)
+    assert ("write_file" in dict(toolbox.called)) is is_written
+
+
+@pytest.mark.parametrize("question", ["trag Regenjacke in packing.txt ein", "Regenjacke muss auch in packing.txt"])
+def test_a_file_that_was_not_read_is_not_written_anew(packing: Path, question: str) -> None:
+    path = {"path": "packing.txt"}
+    write = call_text("write_file", **path, content="Regenjacke")
+    chat, toolbox = open_shelf(packing, [write, call_text("read_file", **path), *["-"] * 6])
+    assert "misplaced" in list_reasons(take_turn(chat, question))
+    assert toolbox.called == [("read_file", path)]
+
+
+def test_a_new_file_is_written_and_not_edited(packing: Path) -> None:
+    question = "Copy the first line of packing.txt into a new file first.txt"
+    read_file = call_text("read_file", path="packing.txt")
+    chat, _, backend = open_choosing_town([read_file, REFUSAL, *["-"] * 6], {question: "read_file"})
+    chat.toolbox = toolbox = Mover({})
+    toolbox.folder, chat.get_folders = packing, partial(dict, files=(str(packing),))
+    take_turn(chat, question)
+    changing = [rules for rules in backend.forced if "write_file" in rules and "read_file" not in rules]
+    assert changing and not any("edit_file" in rules for rules in changing)
+
+
+def test_a_file_keeps_its_name_in_another_folder(packing: Path) -> None:
+    (packing / "trips").mkdir()
+    move = call_text("move_file", source="packing.txt", destination="trips")
+    chat, toolbox = open_mover(packing, [move, *["It failed."] * 8])
+    take_turn(chat, "Move packing.txt into the folder trips.")
+    assert toolbox.called[0] == ("move_file", {"source": "packing.txt", "destination": "trips/packing.txt"})
+
+
+def test_a_folder_that_is_there_is_not_made(packing: Path) -> None:
+    made = call_text("create_directory", path=str(packing))
+    chat, toolbox = open_mover(packing, [made, *["-"] * 6])
+    take_turn(chat, "Make a new file first.txt with the word tent")
+    assert toolbox.called == []
+
+
+@pytest.mark.parametrize(
+    ("question", "quoted"),
+    [
+        ("算了，把“水壶”写进新文件 todo.txt", "水壶"),
+        ("Write 'buy a kettle' into the new file todo.txt", "buy a kettle"),
+    ],
+)
+def test_the_text_that_a_question_quotes_is_written(packing: Path, question: str, quoted: str) -> None:
+    story = "讲个关于熊猫的长故事"
+    write = call_text("write_file", path="todo.txt", content=story)
+    chat, toolbox = open_shelf(packing, [write, "It is written.", *["-"] * 4])
+    chat.history[:] = [Message("user", story), Message("assistant", "很久以前。")]
+    take_turn(chat, question)
+    assert toolbox.called == [("write_file", {"path": "todo.txt", "content": quoted})]
+
+
+def test_who_names_no_file_is_asked_for_it(packing: Path) -> None:
+    chat, toolbox = open_shelf(packing, [call_text("read_file", path="/path/to/file.txt"), *["-"] * 4])
+    assert read(take_turn(chat, "Read the file.")) == "Which path?" and toolbox.called == []
+
+
+def test_a_file_is_read_by_a_server_that_has_it_although_another_one_may_run(packing: Path) -> None:
+    chat, _ = open_town([REFUSAL, *["-"] * 5], policy=Policy("ask", allow=("board__show_file",)))
+    chat.toolbox = toolbox = Shelf({})
+    toolbox.TOOLS = {"show_file": ("board", "path", "Read a file"), **Town.TOOLS}
+    chat.get_folders = partial(dict, files=(str(packing),))
+    take_turn(chat, "What does packing.txt say?")
+    asked = list_call_requests(chat)
+    assert "read_file" in asked[0] and "show_file" not in asked[0]
+
+
+@pytest.mark.parametrize(
+    ("question", "name", "key"),
+    [
+        ("How much did I spend in total according to packing.txt?", "read_file", "path"),
+        ("Kada dirba http://town.example/museum ?", "fetch", "url"),
+    ],
+)
+def test_a_file_or_an_address_is_read_whatever_else_is_likely(question: str, name: str, key: str) -> None:
+    place = next(word for word in question.replace("?", " ").split() if "." in word)
+    replies = ["You can sum it with a script.", call_text(name, **{key: place}), RESULTS[name], *["-"] * 4]
+    chat, toolbox, _ = open_choosing_town(replies, {question: name})
+    take_turn(chat, question)
+    assert toolbox.called == [(name, {key: place})]
+
+
+def test_a_part_of_a_question_that_a_file_answers_is_not_looked_up() -> None:
+    question = "When and where is the bakery open? It is in bakery.txt."
+    replies = [call_text("read_file", path="bakery.txt"), "The bakery opens at 07:10.", call_text("get_load"), "-"]
+    chat, toolbox, backend = open_choosing_town(replies, {question: "read_file"})
+    take_turn(chat, question)
+    assert [name for name, _ in toolbox.called] == ["read_file"] and backend.forced == []
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["妹の誕生日は5月2日、覚えといて", "Merk dir bitte: mein Zug fährt freitags", "记一下，妹妹的生日是5月2日"],
+)
+def test_what_is_to_be_remembered_is_looked_up_nowhere(question: str) -> None:
+    clock, stored = call_text("get_clock", place="5月2日"), [{"name": question, "observations": [question]}]
+    entity = call_text("create_entities", entities=stored)
+    chat, toolbox, backend = open_choosing_town([clock, entity, *["-"] * 5], {question: "get_clock"})
+    take_turn(chat, question)
+    assert "get_clock" not in dict(toolbox.called)
+    assert all("create_entities" in rules and "get_clock" not in rules for rules in backend.forced)
