@@ -49,6 +49,11 @@ _REFUSAL = re.compile(
     r"|need (?:to )?(?:access|more information))\b|できません|できない|ありません|アクセス|無法|无法|不能|没有|抱歉",
     re.IGNORECASE,
 )
+_NO_INFORMATION = re.compile(
+    r"\b(?:don['’]?t|do not) have (?:any |enough |specific |personal )*(?:information|details|knowledge|data)"
+    r" (?:about|on|regarding)\b|に関する情報|についての情報|(?:没有|沒有).{0,6}(?:关于|有关).{1,30}(?:信息|資料|资料)",
+    re.IGNORECASE,
+)
 _APOLOGY = re.compile(
     r"\W*(?:I(?:['’]m| am) (?:very )?sorry|(?:I )?apologi[sz]|sorry\b|unfortunately"
     r"|I (?:can(?:no|['’]?)t|do(?: not|n['’]?t) have)\b"
@@ -197,7 +202,9 @@ _CJK_FILE = re.compile(
 )
 """The name of a file in Japanese or Chinese, with what may stand before it."""
 _CJK_LEAD = re.compile(
-    r".*(?:を|写到|写进|写入|存到|加到|记到|改名为|改成|改为|移到|移动到|复制到)|^(?:[请請]|帮我|幫我|看一?[下看]|读一?[下读]?|打开|查一?[下看]?|把|在|从|往|给我?|到)+"
+    r".*(?:を|写到|写进|写入|存到|加到|记到|改名为|改成|改为|移到|移动到|复制到)"
+    r"|^(?:[请請]|帮我|幫我|看一?[下看]|读一?[下读]?|打开|查一?[下看]?|把|在|从|往|给我?|到"
+    r"|删[除掉]|移动|复制|重命名|修改)+"
 )
 """Words in front of such a name that are no part of it."""
 _FORMS_OF_PLACES: Mapping[str, re.Pattern[str]] = {
@@ -331,6 +338,15 @@ def repeats_question(reply: str, question: str) -> bool:
 def is_refusal(reply: str) -> bool:
     """Return whether a reply says that the model cannot, or shows code in place of what it would give."""
     return bool(_REFUSAL.search(reply) or _CODE_ANSWER.search(reply))
+
+
+def lacks_information(reply: str) -> bool:
+    """Return whether a reply says that the model knows nothing of something, which is an answer.
+
+    >>> lacks_information("I'm sorry, but I don't have any information about Ana."), lacks_information("I can't help.")
+    (True, False)
+    """
+    return bool(_NO_INFORMATION.search(reply))
 
 
 def find_lack(reply: str) -> str:

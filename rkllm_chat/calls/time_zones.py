@@ -12,10 +12,12 @@ _PARAMETER = re.compile(r"(?:\w+_)?(?:time_?zone|tz)", re.IGNORECASE)
 
 
 def write_time_zones(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments with the names of time zones where they have a city alone, which servers reject.
+    """Return the arguments with the names of time zones where they have a city alone, or in another region.
 
-    >>> write_time_zones({"timezone": "Auckland"})
-    {'timezone': 'Pacific/Auckland'}
+    Servers reject both.
+
+    >>> write_time_zones({"timezone": "Auckland"}), write_time_zones({"timezone": "America/Sydney"})
+    ({'timezone': 'Pacific/Auckland'}, {'timezone': 'Australia/Sydney'})
     """
     return {
         name: _find_zone(value) if isinstance(value, str) and _PARAMETER.fullmatch(name) else value
@@ -29,8 +31,8 @@ def is_time_zone(name: str, value: object) -> bool:
 
 
 def _find_zone(value: str) -> str:
-    """Return the name of the zone of a city; the value itself if it is a zone, or no zone is named after it."""
-    zones, city = _list_zones(), value.strip().replace(" ", "_").casefold()
+    """Return the name of the zone of a city; the value itself if it is a zone, or no zone is named after its city."""
+    zones, city = _list_zones(), value.strip().rpartition("/")[2].replace(" ", "_").casefold()
     named = [zone for zone in zones if zone.rpartition("/")[2].casefold() == city]
     return value if value in zones else min(named, key=len, default=value)
 

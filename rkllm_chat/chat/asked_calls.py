@@ -19,6 +19,7 @@ from ..calls.described_calls import (
     find_lack,
     find_named_tools,
     find_refused_tools,
+    is_apology,
     is_file_name,
     is_follow_up,
     is_question,
@@ -43,6 +44,7 @@ from ..prompt.tool_ranking import (
     split_clauses,
     split_requests,
 )
+from .argument_values import uses_name
 from .call_choice import can_choose, can_compare
 from .context import can_force_calls, loses_conversation, request_call
 from .conversation import Conversation
@@ -58,6 +60,7 @@ from .tool_traits import (
     may_be_meant,
     may_write,
     names_verb,
+    searches,
     shares_term,
     takes_query,
 )
@@ -255,9 +258,27 @@ def _list_chosen_calls(
         yield AskedCall(tools, question, by_question=True, is_chosen=True, is_likely=True)
     if not parts:
         yield AskedCall(tools, is_chosen=True, is_meant=True, is_likely=True)
+    yield from _list_calls_for_lack(chat, reply, rejected)
     # "What does the memory say of Ben?" is not of the machine's
     if domain := _find_domain_reading_tools(chat, question):
         yield AskedCall(domain, is_chosen=True)
+
+
+def _list_calls_for_lack(chat: Conversation, reply: str, rejected: Sequence[ToolCall] | None) -> Iterator[AskedCall]:
+    """Return the calls for what a reply says that it lacks: "I would need to query the database".
+
+    Asked in words, a model makes it up. A name is searched for that it says nothing of, or looks up where it is not.
+    """
+    question = find_question(chat)
+    names = list_names(drop_told(question))
+    is_refused = is_refusal(reply) and rejected is None
+    needs_tool = is_refused and not (names or is_apology(reply))
+    if needs_tool and (domain := _find_domain_reading_tools(chat, f"{question}\n{reply}")):
+        yield AskedCall(domain)
+    if is_refused or any(uses_name(call.arguments, names) for call in rejected or ()):
+        searching = [tool for tool in chat.toolbox.tools if tool.server and searches(tool)]
+        if names and searching and not list_places(question) and _can_ask_for(chat, searching):
+            yield AskedCall(searching, by_question=True, names=names)
 
 
 def _list_chosen_calls_behind(chat: Conversation) -> Iterator[AskedCall]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import PurePosixPath
+from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any
 
 from ..calls.described_calls import find_takers, is_file_name, list_places, takes_only, takes_other_paths
@@ -32,6 +32,8 @@ from .turn_rules import TurnRules
 __all__ = ["FileRules"]
 
 
+_DRIVE = re.compile(r"^[A-Za-z]:(?=[\\/])")
+"""How a path of Windows begins, which models make up."""
 _DELETED_FILE = (
     r"\b(?:delete|remove|erase|lösche?|entferne?)\s+(?:(?:my|the|die|meine)\s+)?(?:(?:file|datei)\s+)?[\"'`“]?{file}",
     r"{file}[」』\"'”]?を?(?:削除|消)",
@@ -207,14 +209,14 @@ class FileRules(TurnRules):
         files = [
             value
             for name, value in arguments.items()
-            if is_path_name(name) and isinstance(value, str) and is_file_name(value)
+            if is_path_name(name) and isinstance(value, str) and is_file_name(_DRIVE.sub("", value))
         ]
         if not folders:
             return ""
         known = self._evidence.known.text
         if meant := self._meant_file:
             known = known.replace(normalize(meant), "")  # that it is there was not said
-        unknown = [file for file in files if normalize(PurePosixPath(file).name) not in known]
+        unknown = [file for file in files if normalize(PureWindowsPath(file).name) not in known]
         return next((file for file in unknown if not find_files(file, folders, find_working_folder())), "")
 
     def amend(self, tool: Tool, arguments: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -19,6 +19,7 @@ from ..calls.described_calls import (
     is_data,
     is_question,
     is_refusal,
+    lacks_information,
     list_places,
     repeats_question,
     tells_how,
@@ -190,7 +191,9 @@ class ReplyRules(TurnRules):
     def find_refused(self, reply: str) -> ReplyDiscarded | None:
         """Return why an answer is asked for without the tools, where that was measured: later ones apologize, too."""
         is_judged = self._are_strict and self._tools and not self._chat.answers_json
-        return ReplyDiscarded(reason="refused") if is_judged and is_apology(reply) else None
+        # asked once more, a model makes up what it said that it does not know of somebody
+        is_honest = lacks_information(reply) and bool(list_names(self._evidence.question.original))
+        return ReplyDiscarded(reason="refused") if is_judged and is_apology(reply) and not is_honest else None
 
     def find_pointing(self, reply: str) -> ReplyDiscarded | None:
         """Return why an answer is requested again without the tools: it tells the user to call one, who cannot.

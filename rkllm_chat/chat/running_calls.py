@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from ..calls.feedback import fingerprint_call
 from ..core.events import Event, ToolFinished, ToolProgress
 from ..core.i18n import Words
 from ..core.messages import Message, Tool, ToolCall
 from ..core.protocols import CallableTools
+from .evidence import found_nothing
 
 
 @dataclass(frozen=True)
@@ -24,8 +26,7 @@ class PreparedCall:
         call: The call with its validated arguments.
         number: Position among the readable calls of the reply, from 1; 0 for a call that no reply made.
         remark: What the model is told before the result, if anything.
-        dispensable: Optional arguments of a call that only reads, whose values stand nowhere: if it fails, it runs once
-            without them.
+        fallback: Arguments with which a call that only reads runs once more if it fails or finds nothing, or None.
     """
 
     index: int
@@ -33,7 +34,7 @@ class PreparedCall:
     call: ToolCall
     number: int = 0
     remark: str = ""
-    dispensable: tuple[str, ...] = ()
+    fallback: Mapping[str, Any] | None = None
 
     @property
     def fingerprint(self) -> str:
@@ -112,9 +113,8 @@ class RunningCalls:
         started_at = time.monotonic()
         try:
             result = await toolbox.call(tool, run.call.arguments, on_progress)
-            if result.status == "failed" and run.dispensable:
-                fewer = {name: value for name, value in run.call.arguments.items() if name not in run.dispensable}
-                result = await toolbox.call(tool, fewer, on_progress)
+            if run.fallback is not None and (result.status == "failed" or found_nothing(result)):
+                result = await toolbox.call(tool, run.fallback, on_progress)
         except asyncio.CancelledError:
             self.stopped_after_s[run.index] = time.monotonic() - started_at
             raise

@@ -307,8 +307,8 @@ class ReplyCalls:
             was_truncated = usage.is_cut and not self._accepted  # what was accepted was written behind that reply
             outcome = await self._authorize(self.found[index], toolbox.tools, position, was_truncated)
             if isinstance(outcome, PreparedCall):
-                dispensable = self._rules.list_dispensable(outcome.tool, outcome.call.arguments)
-                waiting.append(replace(outcome, index=index, number=number, dispensable=dispensable))
+                fallback = self._rules.find_fallback(outcome.tool, outcome.call.arguments)
+                waiting.append(replace(outcome, index=index, number=number, fallback=fallback))
                 continue
             if isinstance(outcome, CallError):
                 call_errors.append(outcome)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from ..calls.described_calls import asks_for_change, requests_verb
-from ..calls.schema.resolve import properties_of
+from ..calls.schema.resolve import properties_of, required_of
 from ..core.messages import Tool
 from ..prompt.tool_ranking import CAMEL_CASE, CJK_RUN, extract_terms, stem_word
 from .evidence import WORD, Source, normalize
@@ -18,15 +18,19 @@ __all__ = [
     "describe_tool",
     "edits_text",
     "is_path_name",
+    "is_search_name",
     "may_be_meant",
     "may_write",
     "names_tool",
     "names_verb",
+    "searches",
     "shares_term",
     "split_name",
     "takes_query",
 ]
 
+_SEARCH_NAME = re.compile(r"q|query|search(?:_?(?:term|text|query))?|keywords?|names", re.IGNORECASE)
+"""Name of an argument that takes what is searched for."""
 _PATH_NAME = re.compile(r"(?:path|folder|directory|dir|repo|repository)$", re.IGNORECASE)
 """Name of an argument that takes a path."""
 READING_VERBS = """
@@ -121,6 +125,16 @@ def edits_text(tool: Tool) -> bool:
     """Return whether a tool puts a new text in the place of an old one, as its parameters say."""
     names = [split_name(name).casefold().split() for name in properties_of(tool.schema)]
     return any(words[:1] in (["edits"], ["old"]) for words in names)
+
+
+def is_search_name(name: str) -> bool:
+    """Return whether an argument of this name takes what is searched for."""
+    return _SEARCH_NAME.fullmatch(name) is not None
+
+
+def searches(tool: Tool) -> bool:
+    """Return whether a tool finds what is known of a name, in a memory, an index or the web."""
+    return not (may_write(tool) or takes_query(tool)) and any(is_search_name(name) for name in required_of(tool.schema))
 
 
 def takes_query(tool: Tool) -> bool:

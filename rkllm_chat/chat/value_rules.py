@@ -83,10 +83,12 @@ from .relevance import is_about_more, is_in_known_language, is_relevant
 from .tool_traits import (
     READING_VERBS,
     describe_tool,
+    is_search_name,
     may_be_meant,
     may_write,
     names_tool,
     names_verb,
+    searches,
     shares_term,
     split_name,
     takes_query,
@@ -121,6 +123,11 @@ _CODE = re.compile(r"[A-Z]{2,5}|[A-Z][A-Za-z_]+(?:/[A-Z][A-Za-z_]+)+|.{1,3}")
 """A code, an abbreviation, or a time zone: the translation of a name in the question."""
 _MAX_OF_DOMAIN = 4
 """How many tools of the server that a question is about are considered."""
+_TIME = re.compile(r"\d\d?:\d\d(?::\d\d)?")
+_SAID_TIME = re.compile(
+    r"\d|\b(?:noon|midnight|midday|half|quarter|o['’]clock|mittags?|mitternachts?)\b|正午|中午|[点點半]"
+)
+"""What a question has that says a time of the day."""
 _SQL_DEFINITION = re.compile(r"\s*(CREATE|ALTER|DROP)\b", re.IGNORECASE)
 
 
@@ -196,16 +203,17 @@ class ValueRules(TurnRules):
             return owning
         # "Add a line to plan.txt" changes the file that was read for it; but a note may be of what a file says
         of_tool = " ".join(split_name(tool.name).split()[1:])
-        is_of_file = (
-            may_write(tool) and ADDS.search(evidence.question.text) and not shares_term(of_tool, evidence.question)
-        )
+        names_other = shares_term(of_tool, evidence.question)  # the folder of "a folder for plan.txt"
+        is_of_file = may_write(tool) and ADDS.search(evidence.question.text) and not names_other
         used = Source("") if is_of_file and not self._has_changed(evidence) else evidence.used
         is_named = bool(tool.server) and shares_term(tool.name, evidence.question)
         is_about_question = is_named or any(evidence.question.has_part(leaf) for _, leaf in leaves)
         takers = [
             taker
             for place in list_places(question) or self._files.list_named_files()
-            if not ((is_about_question and not _leaves_out_file(tool, leaves, place)) or used.has(place))
+            if not (
+                (is_about_question and (names_other or not _leaves_out_file(tool, leaves, place))) or used.has(place)
+            )
             or any(place in leaf and not (tool.server and is_taken(tool, name, place)) for name, leaf in leaves)
             for taker in self._files.find_takers([place], others)
         ]
@@ -362,11 +370,24 @@ class ValueRules(TurnRules):
         made_up = list_unsupported(tool, arguments, evidence.known, evidence.question)
         return tuple(name for name in made_up if not may_be_translation(name, arguments[name], evidence.question))
 
-    def list_dispensable(self, tool: Tool, arguments: Mapping[str, Any]) -> tuple[str, ...]:
-        """Return the optional arguments from nowhere of a call that only reads; it may run again without them."""
+    def find_fallback(self, tool: Tool, arguments: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Return the arguments with which a call that only reads may run again; None if there are none.
+
+        They are without optional ones from nowhere; and what is searched for is the only name of the question: a memory
+        knows "Ana", and not "Ana likes".
+        """
         if not self.apply_to(tool) or may_write(tool):
-            return ()
-        return tuple(list_unsupported_optional(tool, arguments, self._evidence.known))
+            return None
+        dispensable = list_unsupported_optional(tool, arguments, self._evidence.known)
+        fewer = {name: value for name, value in arguments.items() if name not in dispensable}
+        names = list_names(drop_told(self._evidence.question.original))
+        if self._are_strict and searches(tool) and len(names) == 1:
+            fewer |= {
+                key: names[0]
+                for key, value in fewer.items()
+                if is_search_name(key) and isinstance(value, str) and uses_name({key: value}, names)
+            }
+        return fewer if fewer != arguments else None
 
     def amend(self, tool: Tool, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the arguments of a call as they are meant, without optional ones that nobody asked for.
@@ -526,6 +547,8 @@ def _is_invented(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence, i
     if all(is_uninformative(tool, name, arguments[name], evidence.known) for name in required):
         # the error of a server that is spoken of says what there is
         return not (is_in_known_language(evidence.question) and is_relevant(tool, {}, evidence))
+    if is_strict and any(_is_made_up_time(value, evidence) for value in values):
+        return True
     if any(evidence.known.has(value) or is_generic(value) for value in values):
         return False
     is_about_user = bool(evidence.said.text) and not FIRST_PERSON.isdisjoint(evidence.question.words)
@@ -535,6 +558,12 @@ def _is_invented(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence, i
         return False
     may_be_translated = not is_strict or all(_CODE.fullmatch(str(value)) for value in values)
     return not (may_be_translated and shares_term(tool.name, evidence.question))
+
+
+def _is_made_up_time(value: object, evidence: Evidence) -> bool:
+    """Return whether a value is a time of the day, and the question says none: it asks what time it is somewhere."""
+    is_time = isinstance(value, str) and _TIME.fullmatch(value) is not None
+    return is_time and not (evidence.known.has(value) or _SAID_TIME.search(evidence.question.text))
 
 
 def _leaves_out_arguments(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence) -> bool:

@@ -402,11 +402,12 @@ def test_a_file_whose_name_is_said_in_words_is_read(tmp_path: Path, others: Sequ
     reply = "I'm sorry, but I don't have access to your shopping list."
     for name in ("shopping.txt", "garden.md", *others):
         (tmp_path / name).write_text("milk", encoding="utf-8")
-    chat, toolbox = open_town([reply, call_text("read_file", path="shopping_list.txt"), *["Milk."] * 4])
-    chat.get_folders = partial(dict, files=(str(tmp_path),))
-    take_turn(chat, "What is on my shopping list?")
-    is_clear = not others  # else which of the two?
-    assert toolbox.called == [("read_file", {"path": str(tmp_path / "shopping.txt")})] * is_clear
+    for path in ("shopping_list.txt", "C:\\Users\\Nora\\Shopping List.docx"):
+        chat, toolbox = open_town([reply, call_text("read_file", path=path), *["Milk."] * 4])
+        chat.get_folders = partial(dict, files=(str(tmp_path),))
+        take_turn(chat, "What is on my shopping list?")
+        is_clear = not others  # else which of the two?
+        assert toolbox.called == [("read_file", {"path": str(tmp_path / "shopping.txt")})] * is_clear
 
 
 def test_with_nobody_to_ask_a_call_is_of_a_tool_that_may_run() -> None:
