@@ -505,6 +505,8 @@ def _find_intended_tools(chat: Conversation, rejected: Sequence[ToolCall]) -> li
     called = [(tool, call) for call in rejected for tool in find_tools(call.name, tools)]
     made, rules = list_called(chat), ValueRules(chat)
     takers = [taker for tool, call in called for taker in rules.find_intended_tools(tool, call.arguments)]
+    if FileRules(chat).has_read_all():
+        takers = [taker for taker in takers if may_write(taker)]
     return [taker for taker in takers if (taker.server, taker.name) not in made]
 
 

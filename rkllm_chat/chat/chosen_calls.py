@@ -216,7 +216,7 @@ class ChosenCalls:
         if accepted or calls.was_declined or not asked.is_chosen:
             return accepted
         for tool in find_tools(call.name, self._chat.toolbox.tools)[:1]:
-            filled = ValueRules(self._chat).fill_name(tool, call.arguments)
+            filled = ValueRules(self._chat).fill_name(tool, call.arguments, asked.names)
             if filled != call.arguments:
                 calls.missing.clear()
                 return await calls.offer([replace(call, arguments=filled)], False, by_question=True)

@@ -12,6 +12,7 @@ from ..calls.described_calls import find_takers, is_file_name, list_places, take
 from ..core.messages import Tool
 from ..core.working_folder import find_working_folder
 from ..prompt.tool_ranking import find_sure_tools, index_tools
+from .argument_values import uses_name
 from .evidence import Source, normalize, walk_leaves
 from .file_values import (
     ADDS,
@@ -185,6 +186,31 @@ class FileRules(TurnRules):
             return not (is_decided or EMPTIES.search(question))
         is_unread = self.writes_unread(tool, arguments) and not REPLACES.search(question)
         return written in had or bool(had and is_unread)
+
+    def rereads(self, tool: Tool, arguments: Mapping[str, Any]) -> bool:
+        """Return whether a call only reads files that the turn has read, and not changed, by whichever tool."""
+        files = [str(leaf) for leaf in walk_leaves(arguments) if is_file_name(str(leaf))]
+        others = [
+            leaf for leaf in walk_leaves(arguments) if str(leaf) not in files
+        ]  # the first lines, or the next ones
+        had = self._list_read()
+        is_new = not files or others or may_write(tool) or self._has_changed(self._evidence)
+        if is_new or not names_verb(tool, Source("read")):
+            return False
+        return all(any(names_file(read, [os.path.basename(file)]) for read in had) for file in files)  # noqa: PTH119
+
+    def has_read_all(self) -> bool:
+        """Return whether the turn has read all files that the question names, and there are some."""
+        files = [place for place in list_places(self._evidence.question.original) if is_file_name(place)]
+        had = self._list_read()
+        return bool(files) and all(any(uses_name(read, [file]) for read in had) for file in files)
+
+    def _list_read(self) -> list[Mapping[str, Any]]:
+        """Return the arguments of the completed calls of tools that read what is in a file."""
+        reading = [tool for tool in list_reading(self._tools) if names_verb(tool, Source("read"))]
+        own = {(tool.server, tool.name) for tool in reading}
+        completed = [result for result in self._evidence.results if result.status == "completed"]
+        return [result.arguments for result in completed if (result.server, result.tool) in own]
 
     def makes_known_folder(self, tool: Tool, arguments: Mapping[str, Any]) -> bool:
         """Return whether a call makes a folder that is there and that the question does not name.

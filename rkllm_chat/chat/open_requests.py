@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from ..calls.described_calls import asks, asks_for_change, asks_to_remember, is_file_name, is_follow_up, list_places
+from ..calls.described_calls import asks, asks_for_change, asks_to_remember, is_follow_up, list_places
 from ..calls.schema.resolve import properties_of, required_of
 from ..calls.time_zones import is_time_zone
 from ..core.latin_languages import find_latin_language
@@ -21,7 +21,6 @@ from ..prompt.tool_ranking import (
     split_clauses,
     split_requests,
 )
-from .argument_values import uses_name
 from .call_choice import can_choose, can_compare
 from .context import can_force_calls
 from .evidence import (
@@ -36,6 +35,7 @@ from .evidence import (
     sounds_like,
     walk_leaves,
 )
+from .file_rules import FileRules
 from .tool_traits import describe_tool, may_write, shares_term, takes_query
 from .turn_rules import TurnRules
 
@@ -172,13 +172,10 @@ class OpenRequests(TurnRules):
 
         "味噌汁の材料を教えて。misoshiru.txtにあります。": it has no name of its own, and means no tool clearly.
         """
-        files = [place for place in list_places(self._evidence.question.original) if is_file_name(place)]
-        writing, results = self._list_writing(), self._evidence.results
-        reading = [result for result in results if (result.server, result.tool) not in writing]
-        completed = [result.arguments for result in reading if result.status == "completed"]
-        is_read = bool(files) and all(any(uses_name(arguments, [file]) for arguments in completed) for file in files)
         counts = self._chat.tool_usage.counts
-        return is_read and not (list_names(part) or find_sure_tools(index_tools(self._tools), part, counts))
+        return FileRules(self._chat).has_read_all() and not (
+            list_names(part) or find_sure_tools(index_tools(self._tools), part, counts)
+        )
 
     def list_named_parts(self) -> list[str]:
         """Return the open parts of an English question that only name what the rest asks for: "and a kid?"."""

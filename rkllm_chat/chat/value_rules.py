@@ -158,6 +158,8 @@ class ValueRules(TurnRules):
             return None
         if self._are_strict and self._files.overwrites(tool, arguments):
             return ReplyDiscarded(reason="misplaced", values=tool.name)
+        if self._are_strict and self._files.rereads(tool, arguments):
+            return ReplyDiscarded(reason="circular", values=tool.name)
         if self._are_strict and self._files.makes_known_folder(tool, arguments):
             return ReplyDiscarded(reason="unasked", values=tool.name)
         missing = self._files.find_missing_file(tool, arguments) if self._are_strict and not may_write(tool) else ""
@@ -295,13 +297,24 @@ class ValueRules(TurnRules):
         unsaid = list_unsupported_optional(tool, arguments, self._find_asked(tool, self._evidence))
         return {name: value for name, value in arguments.items() if name not in unsaid}
 
-    def fill_name(self, tool: Tool, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    def fill_name(self, tool: Tool, arguments: Mapping[str, Any], left_over: Sequence[str]) -> Mapping[str, Any]:
         """Return the arguments of a look-up with the only name of the question in the place of one from nowhere.
 
-        Asked for the time in ホノルル, a model wrote Tokyo five times.
+        Asked for the time in ホノルル, a model wrote Tokyo five times; for that in Oslo and in Rome, Oslo twice.
+
+        Args:
+            tool: The tool.
+            arguments: The arguments of the call.
+            left_over: What the call must use; the only one takes the place of another name of the question.
         """
         evidence = self._evidence
         names = [name for name in list_names(drop_told(evidence.question.original)) if name[0].isalpha()]
+        others = [name for name in names if name not in left_over]
+        repeated = [
+            name for name, value in arguments.items() if isinstance(value, str) and uses_name({name: value}, others)
+        ]
+        if self.apply_to(tool) and not may_write(tool) and len(left_over) == len(repeated) == 1 and others:
+            return {**arguments, repeated[0]: left_over[0]}
         made_up = list_unsupported_required(tool, arguments, self._find_asked(tool, evidence), evidence.question)
         is_open = self.apply_to(tool) and not (may_write(tool) or takes_query(tool))
         if not is_open or len(names) != 1 or len(made_up) != 1 or list_places(names[0]):

@@ -1010,3 +1010,11 @@ def test_a_file_of_the_question_is_read_behind_a_call_that_failed() -> None:
     backend.unwilling = {question}  # it would clearly rather answer in words than tell the load
     take_turn(chat, question)
     assert [name for name, _ in town.called] == ["calculate", "read_file"]
+
+
+def test_a_name_that_is_left_over_takes_the_place_of_the_one_that_was_looked_up() -> None:
+    question = "whats the time in Vilnius and in Oslo right now"
+    replies = [CLOCK, "It is 18:20.", *[CLOCK] * 2, "It is 18:20 in both.", *["-"] * 4]
+    chat, toolbox, _ = open_choosing_town(replies, {question: "get_clock"})
+    take_turn(chat, question)
+    assert toolbox.called == [("get_clock", {"place": "Vilnius"}), ("get_clock", {"place": "Oslo"})]

@@ -120,7 +120,7 @@ def test_a_file_keeps_its_name_in_another_folder(packing: Path) -> None:
 def test_a_folder_that_is_there_is_not_made(packing: Path) -> None:
     made = call_text("create_directory", path=str(packing))
     chat, toolbox = open_mover(packing, [made, *["-"] * 6])
-    take_turn(chat, "Make a new file first.txt with the word tent")
+    take_turn(chat, "Make a new note with the word tent")
     assert toolbox.called == []
 
 
@@ -165,7 +165,8 @@ def test_a_file_is_read_by_a_server_that_has_it_although_another_one_may_run(pac
 def test_a_file_or_an_address_is_read_whatever_else_is_likely(question: str, name: str, key: str) -> None:
     place = next(word for word in question.replace("?", " ").split() if "." in word)
     replies = ["You can sum it with a script.", call_text(name, **{key: place}), RESULTS[name], *["-"] * 4]
-    chat, toolbox, _ = open_choosing_town(replies, {question: name})
+    chat, toolbox, backend = open_choosing_town(replies, {question: name})
+    backend.CLOSE = -40.0  # it is likelier of somebody who asks for none of the tools
     take_turn(chat, question)
     assert toolbox.called == [(name, {key: place})]
 
@@ -189,3 +190,63 @@ def test_what_is_to_be_remembered_is_looked_up_nowhere(question: str) -> None:
     take_turn(chat, question)
     assert "get_clock" not in dict(toolbox.called)
     assert all("create_entities" in rules and "get_clock" not in rules for rules in backend.forced)
+
+
+def test_a_file_is_read_once(packing: Path) -> None:
+    path = {"path": "packing.txt"}
+    replies = [call_text("read_file", **path), call_text("read_aloud", **path), *["A tent and a stove."] * 4]
+    chat, toolbox = open_shelf(packing, replies)
+    toolbox.TOOLS = {"read_aloud": ("files", "path", "Read a file as text"), **Town.TOOLS}
+    assert read(take_turn(chat, "What does packing.txt say?")) == "A tent and a stove."
+    assert toolbox.called == [("read_file", path)]
+
+
+def test_a_folder_for_a_file_is_made(packing: Path) -> None:
+    made, moved = {"path": "trips"}, {"source": "packing.txt", "destination": "trips/packing.txt"}
+    replies = [call_text("create_directory", **made), call_text("move_file", **moved), *["It failed."] * 8]
+    chat, toolbox = open_mover(packing, replies)
+    take_turn(chat, "Create a folder trips and move packing.txt into it.")
+    assert toolbox.called[:1] == [("create_directory", made)]
+
+
+@pytest.mark.parametrize(
+    ("reply", "query"),
+    [
+        ("I'm sorry, but I don't have any information about Robo.", "Robo likes"),
+        (call_text("get_bill", number="Robo"), "Robo"),  # where it is not
+    ],
+)
+def test_a_name_is_searched_for_that_a_reply_knows_nothing_of(reply: str, query: str) -> None:
+    question = "What does Robo like?"
+    search = call_text("search_nodes", query=query)
+    chat, toolbox, backend = open_choosing_town([reply, search, "Nothing is known.", *["-"] * 6], {})
+    backend.unwilling = {question}
+    take_turn(chat, question)
+    # what finds nothing is searched for by the name alone
+    assert toolbox.called[:2] == [("search_nodes", {"query": text}) for text in dict.fromkeys((query, "Robo"))]
+
+
+def test_who_says_what_is_not_known_of_somebody_is_not_asked_again() -> None:
+    reply = "I'm sorry, but I don't have any information about Robo."
+    chat, _ = open_town([reply, "Robo likes books."])
+    chat.toolbox = Town({})
+    chat.toolbox.TOOLS = {"get_load": Town.TOOLS["get_load"]}
+    assert read(take_turn(chat, "What does Robo like?")) == reply
+
+
+def test_what_a_reply_would_need_is_called() -> None:
+    question, reply = "How many orders are there?", "To answer this, I would need to query the database for its orders."
+    chat, toolbox, _ = open_choosing_town([reply, call_text("list_tables"), *["-"] * 8], {})
+    take_turn(chat, question)
+    assert toolbox.called[0] == ("list_tables", {})
+
+
+@pytest.mark.parametrize(
+    ("question", "is_made"), [("What time is it in Oslo?", False), ("What time is it in Oslo at noon?", True)]
+)
+def test_a_time_that_nobody_said_is_not_looked_up(question: str, is_made: bool) -> None:
+    made = {"place": "Oslo", "time": "12:00"}
+    chat, toolbox = open_town([call_text("convert_time", **made), *["It is 18:20."] * 6])
+    toolbox.TOOLS = {"convert_time": ("board", "place time", "Tell the time of a place"), **Town.TOOLS}
+    take_turn(chat, question)
+    assert (("convert_time", made) in toolbox.called) is is_made
