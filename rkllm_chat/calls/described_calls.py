@@ -109,6 +109,8 @@ _ASKS = re.compile(
     r"[?？]|\b(?:what(?:['’]?s)?(?! an?\b)|when|where|which|who|whose|why|how|need|want|wish|wonder|would|could|can"
     r"|please|help|tell|show|look|find|check|read|list|get|let|(?<!you )know"
     r"|wie|wann|wo|wer|wem|wessen|welche[mnrs]?|warum|brauche|möchte|bitte|zeige?|sage?|suche?|finde|gib|hilf)\b"
+    r"|(?:^|[.,;:!?\n]\s*|\b(?:and|but|then|also|so|ok|hey)\s+)(?:am|are|did|do|does|has|is|should|was|were|will)\s"
+    r"(?:a|an|any|he|i|it|my|one|our|she|that|the|there|these|they|this|those|we|you|your)\b"
     r"|かな?(?:[。\s]|$)|ください|下さい|教えて|たい|ほしい|欲しい|お願い|何|いつ|どこ|誰|いくら|いくつ|どの|どう"
     r"|吗|呢|什么|几|多少|哪|谁|怎|咋|请|帮|想|要|告诉|查|没[?？。]?\s*$",
     re.IGNORECASE,
@@ -188,7 +190,7 @@ _FOLDER_WORDS = frozenset(("directory", "directories", "dir", "disk", "folder", 
 _MEDIA_WORDS = frozenset(("audio", "image", "images", "media", "photo", "picture", "pictures", "video"))
 """Words of the name of a tool that takes files of media."""
 _FILE_NAME = re.compile(r"(?:.*[\\/])?[^\\/]*\w\.[A-Za-z][A-Za-z0-9]{0,4}")
-_FILE_PARAMETERS = r"(?!repo|dir|folder)(?:(?:file|path|document|source|destination)\w*|\w*(?:file|path)s?(?:_?name)?)"
+_FILE_PARAMETERS = r"(?!repo|dir|folder)(?:(?:file|path|document)\w*|source|destination|\w*(?:file|path)s?(?:_?name)?)"
 """Names of parameters that take a file, as a regular expression."""
 _MAX_PLACE_LENGTH, _MAX_QUESTION_LENGTH = 400, 2000
 """Characters of a value, and of a question, in which files, addresses and dates are looked for."""

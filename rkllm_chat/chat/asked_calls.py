@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ..calls.described_calls import (
-    asks,
     asks_for_change,
     asks_to_remember,
     asks_what_was_said,
@@ -27,12 +26,10 @@ from ..calls.described_calls import (
     list_follow_ups,
     list_places,
     takes_other_paths,
-    tells_only,
     works_out,
 )
 from ..calls.schema.resolve import properties_of
 from ..calls.tool_names import find_tools, shown_names
-from ..core.latin_languages import find_latin_language
 from ..core.messages import Tool, ToolCall
 from ..prompt.budget import find_last_turn
 from ..prompt.tool_ranking import (
@@ -53,8 +50,8 @@ from .file_rules import FileRules
 from .open_requests import OpenRequests, list_table_tools
 from .reply_rules import ReplyRules
 from .tool_traits import (
-    READING_VERBS,
     asks_for_change_by,
+    asks_for_nothing,
     edits_text,
     list_reading,
     may_be_meant,
@@ -138,19 +135,8 @@ def _list_asked_calls(
         yield AskedCall(readers, by_question=True, names=FileRules(chat).list_unread())
     if (readers := _find_readers_of_meant_file(chat, reply)) and _can_ask_for(chat, readers):
         yield AskedCall(readers, by_question=True)
-    if not (chat.profile.forces_calls and _asks_for_nothing(chat)):
+    if not (chat.profile.forces_calls and asks_for_nothing(chat.toolbox.tools, find_question(chat))):
         yield from _list_calls_for_question(chat, reply, rejected, described)
-
-
-def _asks_for_nothing(chat: Conversation) -> bool:
-    """Return whether a message tells something, or has no word that asks, in the languages whose words are known."""
-    question = find_question(chat)
-    if tells_only(question):
-        return True
-    if asks(question) or is_follow_up(question) or asks_to_remember(question) or list_places(question):
-        return False
-    does_something = asks_for_change_by(chat.toolbox.tools, question) or shares_term(READING_VERBS, Source(question))
-    return not does_something and find_latin_language(question) in ("", "en", "de")
 
 
 def _list_calls_for_question(
@@ -247,9 +233,8 @@ def _list_chosen_calls(
         names = list_names(question) or list_follow_ups(question)
         yield AskedCall(before, by_question=True, names=names, is_chosen=not names)
     # "How much did I spend in total according to expenses.csv?" is read, and not calculated
-    places = list_places(question)
-    if takers := FileRules(chat).find_takers(places, tools):
-        yield AskedCall(takers, by_question=True, names=places, is_chosen=True)
+    if takers := _find_takers(chat, tools):
+        yield AskedCall(takers, by_question=True, names=list_places(question), is_chosen=True)
     if not rejected:
         yield AskedCall(tools, is_chosen=True, is_likely=True)
     if parts := requests.list_parts():
@@ -262,6 +247,15 @@ def _list_chosen_calls(
     # "What does the memory say of Ben?" is not of the machine's
     if domain := _find_domain_reading_tools(chat, question):
         yield AskedCall(domain, is_chosen=True)
+
+
+def _find_takers(chat: Conversation, tools: Sequence[Tool]) -> list[Tool]:
+    """Return those of some tools that take the files or addresses of the question; of a new file, those that write."""
+    question, rules = find_question(chat), FileRules(chat)
+    takers = rules.find_takers(list_places(question), tools)
+    if rules.names_new_file() and asks_for_change(question):
+        takers = [taker for taker in takers if may_write(taker) and not edits_text(taker)]
+    return takers
 
 
 def _list_calls_for_lack(chat: Conversation, reply: str, rejected: Sequence[ToolCall] | None) -> Iterator[AskedCall]:

@@ -11,6 +11,7 @@ from typing import Any
 from ..calls.described_calls import find_takers, list_places
 from ..calls.schema.resolve import required_of
 from ..core.messages import Tool
+from ..prompt.tool_ranking import list_quoted
 from .argument_values import is_placeholder
 from .evidence import Evidence, Source, normalize, walk_leaves
 from .tool_traits import is_path_name, names_verb, split_name
@@ -139,6 +140,9 @@ def keep_lines(
             text = read_text(file)
             had = {line.strip() for line in text.splitlines()} - {""}
             new = [line for line in content.splitlines() if line.strip()]
+            quoted = [line for line in list_quoted(evidence.question.original) if line not in had and "." not in line]
+            if len(quoted) == 1 and not {*had, *quoted} <= {line.strip() for line in new}:
+                new = quoted  # whatever else was written
             if had and text.strip() == result.text.strip() and had.isdisjoint(line.strip() for line in new):
                 return {**arguments, "content": "\n".join([text.rstrip("\n"), *new, ""])}
     return arguments

@@ -165,7 +165,10 @@ class OpenRequests(TurnRules):
         parts = self._list_open(split_clauses(question))
         parts = [part for part in parts if not (_THING.fullmatch(part) or _QUESTION_WORD.fullmatch(part))]
         parts = [part for part in parts if not self._is_told_by_file(part)]
-        return [part for part in parts if (asks(part) or asks_for_change(part)) and not asks_to_remember(part)]
+        # the rest is of the change: "a new file with a tent, a torch and socks"
+        if asks_for_change(question) and sum(map(_asks_for_any, split_clauses(question))) == 1:
+            return []
+        return [part for part in parts if _asks_for_any(part) and not asks_to_remember(part)]
 
     def _is_told_by_file(self, part: str) -> bool:
         """Return whether a part of the question is of a file that it names, and that was read.
@@ -264,6 +267,10 @@ class OpenRequests(TurnRules):
         tools = [tool for tool in self._tools if tool.server and not may_write(tool)]
         reading = {term for tool in tools for term in extract_terms(describe_tool(tool))}
         return not reading.isdisjoint(extract_question_terms(request))
+
+
+def _asks_for_any(part: str) -> bool:
+    return asks(part) or asks_for_change(part)
 
 
 def list_table_tools(tools: Sequence[Tool], called: Collection[str]) -> list[Tool]:

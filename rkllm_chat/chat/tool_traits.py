@@ -6,8 +6,17 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
-from ..calls.described_calls import asks_for_change, requests_verb
+from ..calls.described_calls import (
+    asks,
+    asks_for_change,
+    asks_to_remember,
+    is_follow_up,
+    list_places,
+    requests_verb,
+    tells_only,
+)
 from ..calls.schema.resolve import properties_of, required_of
+from ..core.latin_languages import find_latin_language
 from ..core.messages import Tool
 from ..prompt.tool_ranking import CAMEL_CASE, CJK_RUN, extract_terms, stem_word
 from .evidence import WORD, Source, normalize
@@ -15,6 +24,7 @@ from .evidence import WORD, Source, normalize
 __all__ = [
     "READING_VERBS",
     "asks_for_change_by",
+    "asks_for_nothing",
     "describe_tool",
     "edits_text",
     "is_path_name",
@@ -125,6 +135,16 @@ def edits_text(tool: Tool) -> bool:
     """Return whether a tool puts a new text in the place of an old one, as its parameters say."""
     names = [split_name(name).casefold().split() for name in properties_of(tool.schema)]
     return any(words[:1] in (["edits"], ["old"]) for words in names)
+
+
+def asks_for_nothing(tools: Sequence[Tool], message: str) -> bool:
+    """Return whether a message tells something, or has no word that asks, in the languages whose words are known."""
+    if tells_only(message):
+        return True
+    if asks(message) or is_follow_up(message) or asks_to_remember(message) or list_places(message):
+        return False
+    does_something = asks_for_change_by(tools, message) or shares_term(READING_VERBS, Source(message))
+    return not does_something and find_latin_language(message) in ("", "en", "de")
 
 
 def is_search_name(name: str) -> bool:

@@ -82,6 +82,7 @@ from .file_values import ADDS, drops_lines
 from .relevance import is_about_more, is_in_known_language, is_relevant
 from .tool_traits import (
     READING_VERBS,
+    asks_for_nothing,
     describe_tool,
     is_search_name,
     may_be_meant,
@@ -176,9 +177,12 @@ class ValueRules(TurnRules):
         question = evidence.question.original
         # who asks to remember something asks to delete nothing
         deletes = may_write(tool) and asks_to_remember(question) and not may_be_meant(tool, question)
-        reason = "unasked" if deletes and self._are_strict else reason
+        # nor does who tells something; what a change lacks is asked for where one is asked for
+        tells = may_write(tool) and asks_for_nothing(self._tools, question)
+        tells = tells and bool(list_unsupported_required(tool, arguments, evidence.known, evidence.question))
+        reason = "unasked" if (deletes or tells) and self._are_strict else reason
         # a person decides whether a request means it; a question does not
-        is_decided = self._chat.can_ask and not (self._are_strict and (is_question(question) or deletes))
+        is_decided = self._chat.can_ask and not (self._are_strict and (is_question(question) or deletes or tells))
         if not reason or (reason == "unasked" and is_decided):
             return None
         values = ", ".join(map(_write_value, walk_leaves(arguments)))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from chat.scripted_app import backend_of
-from chat.test_call_choice import open_choosing_town
+from chat.test_call_choice import CLOCK, open_choosing_town
 from chat.test_tools_meant import RESULTS, Shelf, Town, list_reasons, open_shelf, open_town, read
 from rkllm_chat.chat.conversation import Conversation
 from rkllm_chat.config.policy import Policy
@@ -250,3 +250,44 @@ def test_a_time_that_nobody_said_is_not_looked_up(question: str, is_made: bool) 
     toolbox.TOOLS = {"convert_time": ("board", "place time", "Tell the time of a place"), **Town.TOOLS}
     take_turn(chat, question)
     assert (("convert_time", made) in toolbox.called) is is_made
+
+
+@pytest.mark.parametrize("written", ["tent\nstove\n", "buy stamps\nstove", "stamps"])
+def test_the_line_that_a_question_quotes_is_added(packing: Path, written: str) -> None:
+    path = {"path": "packing.txt"}
+    replies = [call_text("read_file", **path), call_text("write_file", **path, content=written), *["-"] * 6]
+    chat, toolbox = open_shelf(packing, replies)
+    take_turn(chat, 'add "buy stamps" at the end of packing.txt')
+    assert toolbox.called[1] == ("write_file", {**path, "content": f"{LINES}buy stamps\n"})
+
+
+def test_a_change_is_asked_for_whole() -> None:
+    question = "Make a new file bag.txt with tent, torch and wool socks, one per line."
+    call = call_text("write_file", path="bag.txt", content="tent\ntorch\nwool socks")
+    chat, toolbox, backend = open_choosing_town(["Well.", call, "It is written.", *["-"] * 6], {question: "write_file"})
+    take_turn(chat, question)
+    assert toolbox.called[0][1]["content"] == "tent\ntorch\nwool socks"
+    assert not any("read_file" in rules for rules in backend.forced)
+
+
+@pytest.mark.parametrize(
+    ("question", "is_asked"), [("I was rushing, what a day", False), ("Please book a table", True)]
+)
+def test_who_tells_something_is_not_asked_what_a_change_lacks(question: str, is_asked: bool) -> None:
+    chat, toolbox = open_town([call_text("book_table", hour="18"), *["That is good."] * 6])
+    toolbox.TOOLS = {"book_table": ("desk", "hour", "Book a table"), **Town.TOOLS}
+    toolbox.WRITING = (*Town.WRITING, "book_table")
+    assert (read(take_turn(chat, question)) == "Which hour?") is is_asked
+
+
+def test_a_question_without_a_question_mark_is_a_part_of_another_one() -> None:
+    first, last = "what time is it in Vilnius?", "are the events of 2026-12-10 on"
+    replies = [
+        CLOCK,
+        "It is 18:20.",
+        call_text("list_events", date="2026-12-10"),
+        *["It is 18:20. Dentist, 15:30."] * 6,
+    ]
+    chat, toolbox, _ = open_choosing_town(replies, {f"{first} and {last}": "get_clock", last: "list_events"})
+    take_turn(chat, f"{first} and {last}")
+    assert [name for name, _ in toolbox.called] == ["get_clock", "list_events"]
