@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from chat.scripted_app import backend_of
-from chat.test_call_choice import CLOCK, open_choosing_town
+from chat.test_call_choice import open_choosing_town
 from chat.test_tools_meant import RESULTS, Shelf, Town, list_reasons, open_shelf, open_town, read
+from rkllm_chat.calls.described_calls import asks
 from rkllm_chat.chat.conversation import Conversation
 from rkllm_chat.config.policy import Policy
 from rkllm_chat.core.messages import Message
@@ -271,7 +272,7 @@ def test_a_change_is_asked_for_whole() -> None:
 
 
 @pytest.mark.parametrize(
-    ("question", "is_asked"), [("I was rushing, what a day", False), ("Please book a table", True)]
+    ("question", "is_asked"), [("ugh classic me, still got there 10 mins late", False), ("Please book a table", True)]
 )
 def test_who_tells_something_is_not_asked_what_a_change_lacks(question: str, is_asked: bool) -> None:
     chat, toolbox = open_town([call_text("book_table", hour="18"), *["That is good."] * 6])
@@ -280,14 +281,16 @@ def test_who_tells_something_is_not_asked_what_a_change_lacks(question: str, is_
     assert (read(take_turn(chat, question)) == "Which hour?") is is_asked
 
 
-def test_a_question_without_a_question_mark_is_a_part_of_another_one() -> None:
-    first, last = "what time is it in Vilnius?", "are the events of 2026-12-10 on"
-    replies = [
-        CLOCK,
-        "It is 18:20.",
-        call_text("list_events", date="2026-12-10"),
-        *["It is 18:20. Dentist, 15:30."] * 6,
-    ]
-    chat, toolbox, _ = open_choosing_town(replies, {f"{first} and {last}": "get_clock", last: "list_events"})
-    take_turn(chat, f"{first} and {last}")
-    assert [name for name, _ in toolbox.called] == ["get_clock", "list_events"]
+@pytest.mark.parametrize(
+    ("message", "is_question"),
+    [
+        ("and are the ferries on time today", True),
+        ("is it open", True),
+        ("明天杭州天气咋样", True),
+        ("he is it", False),
+        ("have a nice day", False),
+        ("了解、ありがとう！", False),
+    ],
+)
+def test_a_question_needs_no_question_mark(message: str, is_question: bool) -> None:
+    assert asks(message) is is_question
