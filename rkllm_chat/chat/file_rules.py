@@ -32,7 +32,6 @@ from .turn_rules import TurnRules
 
 __all__ = ["FileRules"]
 
-
 _DRIVE = re.compile(r"^[A-Za-z]:(?=[\\/])")
 """How a path of Windows begins, which models make up."""
 _DELETED_FILE = (
@@ -138,7 +137,8 @@ class FileRules(TurnRules):
 
     def writes_unread(self, tool: Tool, arguments: Mapping[str, Any]) -> bool:
         """Return whether a call changes what is in a file of the question that the turn has not read."""
-        return may_write(tool) and not takes_only(tool, "a.txt") and names_file(arguments, self.list_unread())
+        is_of_unread = may_write(tool) and not takes_only(tool, "a.txt") and names_file(arguments, self.list_unread())
+        return is_of_unread and bool(self.find_readers())
 
     def drop_others(self, tools: Sequence[Tool]) -> list[Tool]:
         """Return tools without those that take files, of servers that have not what the question names."""
@@ -190,14 +190,12 @@ class FileRules(TurnRules):
     def rereads(self, tool: Tool, arguments: Mapping[str, Any]) -> bool:
         """Return whether a call only reads files that the turn has read, and not changed, by whichever tool."""
         files = [str(leaf) for leaf in walk_leaves(arguments) if is_file_name(str(leaf))]
-        others = [
-            leaf for leaf in walk_leaves(arguments) if str(leaf) not in files
-        ]  # the first lines, or the next ones
-        had = self._list_read()
-        is_new = not files or others or may_write(tool) or self._has_changed(self._evidence)
+        has_others = len(files) < len([*walk_leaves(arguments)])  # it asks for the first lines, or for the next ones
+        had = [str(leaf) for read in self._list_read() for leaf in walk_leaves(read)]
+        is_new = not files or has_others or may_write(tool) or self._has_changed(self._evidence)
         if is_new or not names_verb(tool, Source("read")):
             return False
-        return all(any(names_file(read, [os.path.basename(file)]) for read in had) for file in files)  # noqa: PTH119
+        return all(any(f"/{file}".endswith(f"/{path}") or path.endswith(f"/{file}") for path in had) for file in files)
 
     def has_read_all(self) -> bool:
         """Return whether the turn has read all files that the question names, and there are some."""
