@@ -189,13 +189,12 @@ class FileRules(TurnRules):
 
     def rereads(self, tool: Tool, arguments: Mapping[str, Any]) -> bool:
         """Return whether a call only reads files that the turn has read, and not changed, by whichever tool."""
-        files = [str(leaf) for leaf in walk_leaves(arguments) if is_file_name(str(leaf))]
+        folders, working = self._get_folders(tool), find_working_folder()
+        files = find_files(arguments, folders, working)
         has_others = len(files) < len([*walk_leaves(arguments)])  # it asks for the first lines, or for the next ones
-        had = [str(leaf) for read in self._list_read() for leaf in walk_leaves(read)]
-        is_new = not files or has_others or may_write(tool) or self._has_changed(self._evidence)
-        if is_new or not names_verb(tool, Source("read")):
+        if not files or has_others or may_write(tool) or self._has_changed(self._evidence):
             return False
-        return all(any(f"/{file}".endswith(f"/{path}") or path.endswith(f"/{file}") for path in had) for file in files)
+        return names_verb(tool, Source("read")) and files <= find_files(self._list_read(), folders, working)
 
     def has_read_all(self) -> bool:
         """Return whether the turn has read all files that the question names, and there are some."""

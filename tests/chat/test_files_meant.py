@@ -294,3 +294,19 @@ def test_who_tells_something_is_not_asked_what_a_change_lacks(question: str, is_
 )
 def test_a_question_needs_no_question_mark(message: str, is_question: bool) -> None:
     assert asks(message) is is_question
+
+
+def test_two_files_of_one_name_are_both_read(packing: Path) -> None:
+    (packing / "old").mkdir()
+    (packing / "old" / "packing.txt").write_text("torch", encoding="utf-8")
+    paths = [{"path": "packing.txt"}, {"path": "old/packing.txt"}]
+    chat, toolbox = open_shelf(packing, [*[call_text("read_file", **path) for path in paths], *["Tent, torch."] * 6])
+    take_turn(chat, "Compare packing.txt and old/packing.txt")
+    assert toolbox.called == [("read_file", path) for path in paths]
+
+
+def test_a_file_that_nothing_reads_may_be_written(packing: Path) -> None:
+    chat, toolbox = open_shelf(packing, [call_text("write_file", path="packing.txt", content="boots"), *["Done."] * 6])
+    toolbox.TOOLS = {"write_file": Town.TOOLS["write_file"]}
+    take_turn(chat, "Save boots in packing.txt")
+    assert [name for name, _ in toolbox.called] == ["write_file"]
