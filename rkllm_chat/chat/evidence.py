@@ -478,7 +478,7 @@ def count_things(question: str) -> int:
     [2, 2, 1]
     """
     clauses = [clause for clause in split_clauses(question) if any(extract_terms(clause))]  # no "When and where is it?"
-    return len(clauses) + sum(len(_JOINED.findall(clause)) for clause in clauses)
+    return max(1, len(clauses)) + sum(len(_JOINED.findall(clause)) for clause in clauses)
 
 
 def sounds_like(name: str, latin: str) -> bool:
