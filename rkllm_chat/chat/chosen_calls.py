@@ -282,6 +282,7 @@ class ChosenCalls:
         """
         if asked.names and any(said == message and value > 0 for (_, said), value in self._preferences.items()):
             return True
+        call = self._amend(call)
         is_rest = asked.request not in ("", find_question(self._chat)) and has_called(self._chat)
         if is_rest and self._names_another(call):
             return True
@@ -292,6 +293,12 @@ class ChosenCalls:
         if preference < -_CLEAR_PREFERENCE:
             self._settled.add(message)
         return preference > (-_CLEAR_PREFERENCE if is_supported else 0)
+
+    def _amend(self, call: ToolCall) -> ToolCall:
+        """Return a call as it would run: "And on Tuesday?" is not asked of Monday again."""
+        for tool in find_tools(call.name, self._chat.toolbox.tools)[:1]:
+            return replace(call, arguments=ValueRules(self._chat).amend(tool, call.arguments))
+        return call
 
     def _goes_on(self, call: ToolCall) -> bool:
         """Return whether a call is that of the turn before but for one value, and the question goes on with it."""

@@ -67,6 +67,11 @@ _LIST_NUMBER = re.compile(r"^\s*\d+[.)、]", re.MULTILINE)
 _POINTED_AT = re.compile(r"\byou can (?:use|call) the `?(\w+_\w+)`? (?:function|tool)\b", re.IGNORECASE)
 _TOOL_WORD = re.compile(r"\b(?:tools?|functions?|servers?|mcp)\b|\w_\w|ツール|関数|サーバ|工具|函数|服务器")
 """What a question about the tools themselves has."""
+_ASKS_HOW = re.compile(
+    r"\bhow\s+(?:can|could|do|does|should|to|would)\b|\bwie\s+(?:kann|könnte|macht?|mache|soll)\b|どう(?:やって|すれば)|怎么|如何",
+    re.IGNORECASE,
+)
+"""What a question has that asks for a way to do something."""
 _OFFSET = re.compile(r"(?:UTC|GMT)?[+-]\d\d:\d\d\b")
 """The offset of a time zone, which answers leave out: its 01 is not the first of a month."""
 _CLOCK_OF_DATE = re.compile(r"(?<=\d)T(?=\d\d:)")
@@ -123,8 +128,9 @@ class ReplyRules(TurnRules):
         question = evidence.question.original
         if self._are_strict and self._tools and repeats_question(reply, question):
             return ReplyDiscarded(reason="echo")
-        # what was done is not to be done by the user
-        if self._are_strict and self._has_changed(evidence) and tells_how(reply) and not is_question(question):
+        # what was done, or is to be told of a result, is not to be done by the user
+        asks_how = is_question(question) if self._has_changed(evidence) else _ASKS_HOW.search(question) is not None
+        if self._are_strict and evidence.results and tells_how(reply) and not asks_how:
             return ReplyDiscarded(reason="unrelated")
         is_prose = evidence.ran_or_refused and not self._chat.answers_json and "json" not in evidence.question.text
         return ReplyDiscarded(reason="data") if is_prose and is_data(reply) else self.find_unmade(reply)

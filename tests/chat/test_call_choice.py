@@ -1018,3 +1018,19 @@ def test_a_name_that_is_left_over_takes_the_place_of_the_one_that_was_looked_up(
     chat, toolbox, _ = open_choosing_town(replies, {question: "get_clock"})
     take_turn(chat, question)
     assert toolbox.called == [("get_clock", {"place": "Vilnius"}), ("get_clock", {"place": "Oslo"})]
+
+
+def test_a_day_that_a_question_goes_on_with_is_asked_for_and_not_that_of_before() -> None:
+    told = ToolResult("desk", "list_events", {"date": "Monday"}, "completed", "Dentist, 15:30")
+    history = [
+        Message("user", "月曜の予定は?"),
+        Message("assistant", "-"),
+        Message("tool", told.text, told),
+        *TALKED[1:],
+    ]
+    question = "火曜は?"
+    replies = ["予定はありません。", *[call_text("list_events", date="Monday")] * 2, "Dentist, 15:30.", *["-"] * 5]
+    chat, _, backend = open_choosing_town(replies, {}, history)
+    backend.unwilling = {question}
+    take_turn(chat, question)
+    assert backend.choices and all("Monday" not in choice for choice in backend.choices)

@@ -310,3 +310,10 @@ def test_a_file_that_nothing_reads_may_be_written(packing: Path) -> None:
     toolbox.TOOLS = {"write_file": Town.TOOLS["write_file"]}
     take_turn(chat, "Save boots in packing.txt")
     assert [name for name, _ in toolbox.called] == ["write_file"]
+
+
+@pytest.mark.parametrize(("question", "is_kept"), [("What is the total in", False), ("How can I sum up", True)])
+def test_what_a_result_tells_is_not_to_be_worked_out_by_the_user(packing: Path, question: str, is_kept: bool) -> None:
+    how, told = "To calculate the total of the tent, you would need to sum up.", "The tent and the stove."
+    chat, _ = open_shelf(packing, [call_text("read_file", path="packing.txt"), how, *[told] * 5])
+    assert read(take_turn(chat, f"{question} packing.txt?")) == (how if is_kept else told)
