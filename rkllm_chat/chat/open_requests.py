@@ -53,6 +53,11 @@ _THING = re.compile(r"(?:an?|the)(?: [\w'-]+){1,3}\s*\?", re.IGNORECASE)
 """What alone asks for nothing: the end of "What is the difference between a boat and a ship?"."""
 _MIN_FOUND_TERMS = 2
 """Words of a part of a question from which on a result that has all of them tells of it."""
+_QUANTITY = re.compile(
+    r"\b(?:how (?:many|much)|total|sum|average|wie ?viele?|gesamt\w*|durchschnitt\w*)\b"
+    r"|いくつ|何[人件個本]|合計|平均|多少|几[个位件]|总"
+)
+"""What a question has that asks for what the rows of a table say together."""
 _OVERVIEW = re.compile(r"\b(?:all|entire|every|whole)\b", re.IGNORECASE)
 """Description of a tool that tells all that there is."""
 
@@ -237,7 +242,7 @@ class OpenRequests(TurnRules):
 
         A model asks a memory for a sentence, and a database for columns that it makes up. Tools that tell all that
         there is come first; for a query also those that describe a table, and then the query again. So it is where only
-        tables were looked up, and the question names something else.
+        tables were looked up, and the question names something else, or asks for how many there are.
         """
         evidence = self._evidence
         if not (evidence.results and self._are_strict):
@@ -257,7 +262,9 @@ class OpenRequests(TurnRules):
             )
             return _list_overview_tools(own, called) if is_meant else []
         query = failed.tool if failed else next((tool.name for tool in own if takes_query(tool)), "")
-        if not failed and (not query or query in called or not evidence.left_over):
+        has_tables = all("table" in name for name in called)
+        asks_for_rows = evidence.left_over or (has_tables and _QUANTITY.search(evidence.question.text))
+        if not failed and (not query or query in called or not asks_for_rows):
             return []
         is_told_more = called[-1] != query and called.count(query) < _MAX_QUERIES
         return list_table_tools(own, called) or [tool for tool in own if tool.name == query and is_told_more]

@@ -42,6 +42,7 @@ from .evidence import (
     Source,
     found_nothing,
     get_stop_words,
+    is_query,
     list_names,
     normalize,
     walk_leaves,
@@ -245,11 +246,13 @@ class ReplyRules(TurnRules):
         writing, results = self._list_writing(), evidence.results
         tried = {result.server for result in results if found_nothing(result)}  # of these the last one tells
         last = {result.server: index for index, result in enumerate(results)}
+        queried = {result.server for result in results if is_query(result) and not found_nothing(result)}
         completed = [
             index
             for index in evidence.final_results
             if results[index].status == "completed"
             and (results[index].server not in tried or index == last[results[index].server])
+            and (results[index].server not in queried or is_query(results[index]))  # the tables were told for it
         ]
         read = [index for index in completed if (results[index].server, results[index].tool) not in writing]
         told = {index: results[index].text for index in read or completed[-1:]}

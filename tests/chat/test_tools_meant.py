@@ -531,6 +531,13 @@ def test_a_resource_is_read_where_it_was_spoken_of() -> None:
         assert bool(toolbox.called) is is_read
 
 
+def test_rows_are_counted_by_a_query_behind_the_tables() -> None:
+    query = call_text("read_query", query="SELECT SUM(amount) FROM orders")
+    chat, toolbox = open_town([call_text("list_tables"), "2", SCHEMA, "2", query, *["It is 75.5."] * 4])
+    assert read(take_turn(chat, "How many orders do the tables have?")) == "It is 75.5."
+    assert [name for name, _ in toolbox.called] == ["list_tables", "describe_table", "read_query"]
+
+
 def test_a_failed_query_is_made_again_with_what_the_tables_have() -> None:
     replies = [GUESS, "It cost 80.", call_text("list_tables"), "It cost 80.", SCHEMA, "It cost 80.", RIGHT, "75.5", "-"]
     chat, toolbox = open_town(replies)
