@@ -16,6 +16,8 @@ _AFTERNOON = ("午後", "下午", "晚上", "夜")
 _MORNING = ("午前", "上午", "凌晨", "早上")
 _MAX_TIMES = 2
 """Times of a result up to which an answer tells one of them, and works out none: a timetable has more."""
+_MAX_LATE = 2
+"""Minutes between a result and an answer that tells it: the clock may have been asked twice."""
 _HALF_DAY, _DAY = 12 * 60, 24 * 60
 
 
@@ -55,4 +57,5 @@ def is_clock_told(reply: str, text: str, others: str = "") -> bool | None:
     said = list_clock_times(reply)
     if not said or not 0 < len(told) <= _MAX_TIMES:
         return None
-    return any(minutes in told or (is_open and (minutes + _HALF_DAY) % _DAY in told) for minutes, is_open in said)
+    near = {(minutes + late) % _DAY for minutes in told for late in range(-_MAX_LATE, _MAX_LATE + 1)}
+    return any(minutes in near or (is_open and (minutes + _HALF_DAY) % _DAY in near) for minutes, is_open in said)

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from ..calls.arguments import validate_arguments
+from ..calls.described_calls import list_places
 from ..calls.feedback import CallError, fingerprint_call, to_call_error, write_correction, write_error
 from ..calls.formats import FORMATS
 from ..calls.tool_names import find_by_arguments, find_by_parameters, find_tools, shown_name, similar_names
@@ -281,7 +282,13 @@ class ReplyCalls:
         self.is_stopped, self.was_declined = False, verdict in ("declined", "stopped") or isinstance(verdict, Decline)
         arguments = verdict.arguments if isinstance(verdict, RunEdited) else run.call.arguments
         accepted = resolve_call(ToolCall(shown_name(run.tool, tools), arguments), tools, words)
-        if not (verdict == "run" or isinstance(verdict, RunEdited)) or not isinstance(accepted, PreparedCall):
+        if not isinstance(accepted, PreparedCall):
+            return None
+        if verdict == "unpermitted" and any(map(list_places, names)):
+            # without the file or the page there is no answer: it is refused as any call, and the user is told
+            self.found.append(CallFound(accepted.call))
+            return accepted
+        if not (verdict == "run" or isinstance(verdict, RunEdited)):
             return None
         self.missing.clear()
         self._accepted.add(accepted.fingerprint)

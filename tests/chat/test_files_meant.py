@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from chat.test_tools_meant import RESULTS, Shelf, Town, list_reasons, open_shelf
 from rkllm_chat.calls.described_calls import asks
 from rkllm_chat.chat.conversation import Conversation
 from rkllm_chat.config.policy import Policy
+from rkllm_chat.core.events import Text
 from rkllm_chat.core.messages import Message
 from stage import call_text, take_turn
 
@@ -317,3 +319,14 @@ def test_what_a_result_tells_is_not_to_be_worked_out_by_the_user(packing: Path, 
     how, told = "To calculate the total of the tent, you would need to sum up.", "The tent and the stove."
     chat, _ = open_shelf(packing, [call_text("read_file", path="packing.txt"), how, *[told] * 5])
     assert read(take_turn(chat, f"{question} packing.txt?")) == (how if is_kept else told)
+
+
+def test_a_file_that_may_not_be_read_is_told(packing: Path) -> None:
+    question = "How many stoves are in packing.txt?"
+    reply = "You would use a tool for it."
+    replies = [reply, call_text("read_file", path="packing.txt"), *["-"] * 4]
+    chat, toolbox, _ = open_choosing_town(replies, {question: "read_file"})
+    chat.settings = replace(chat.settings, policy=Policy("ask"))
+    chat.get_folders = partial(dict, files=(str(packing),))
+    answer = "".join(event.text for event in take_turn(chat, question) if isinstance(event, Text))
+    assert toolbox.called == [] and "--allow files__read_file" in answer
