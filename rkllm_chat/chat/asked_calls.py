@@ -269,7 +269,8 @@ def _list_calls_for_lack(chat: Conversation, reply: str, rejected: Sequence[Tool
     needs_tool = is_refused and not (names or is_apology(reply))
     if needs_tool and (domain := _find_domain_reading_tools(chat, f"{question}\n{reply}")):
         yield AskedCall(domain)
-    if is_refused or any(uses_name(call.arguments, names) for call in rejected or ()):
+    looked_up = [call for call in rejected or () if not any(map(may_write, find_tools(call.name, chat.toolbox.tools)))]
+    if is_refused or any(uses_name(call.arguments, names) for call in looked_up):
         searching = [tool for tool in chat.toolbox.tools if tool.server and searches(tool)]
         if names and searching and not list_places(question) and _can_ask_for(chat, searching):
             yield AskedCall(searching, by_question=True, names=names)

@@ -330,3 +330,12 @@ def test_a_file_that_may_not_be_read_is_told(packing: Path) -> None:
     chat.get_folders = partial(dict, files=(str(packing),))
     answer = "".join(event.text for event in take_turn(chat, question) if isinstance(event, Text))
     assert toolbox.called == [] and "--allow files__read_file" in answer
+
+
+def test_what_a_change_names_is_not_searched_for() -> None:
+    question = "What would an Italian cook?"
+    entity = call_text("create_entities", entities=[{"name": "Italian", "observations": ["cook"]}])
+    chat, toolbox, backend = open_choosing_town([entity, call_text("search_nodes", query="Italian"), *["-"] * 6], {})
+    backend.unwilling = {question}
+    take_turn(chat, question)
+    assert toolbox.called == []
