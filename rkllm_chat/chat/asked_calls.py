@@ -105,8 +105,8 @@ def list_asked_calls(
 ) -> Iterator[AskedCall]:
     """Return the calls that the model is asked for, in order, until one is made.
 
-    Of tools that take a file, those of the servers that have it are left, and where nobody can be asked, only tools
-    that run without a question, if there is one.
+    Tools that take a file are kept only if their server has it. Where nobody can be asked for approval, tools that need
+    it are left out, unless no other remains.
 
     Args:
         chat: The conversation.

@@ -198,8 +198,7 @@ class FileRules(TurnRules):
 
     def has_read_all(self) -> bool:
         """Return whether the turn has read all files that the question names, and there are some."""
-        files = [place for place in list_places(self._evidence.question.original) if is_file_name(place)]
-        had = self._list_read()
+        files, had = self.list_named_files(), self._list_read()
         return bool(files) and all(any(uses_name(read, [file]) for read in had) for file in files)
 
     def _list_read(self) -> list[Mapping[str, Any]]:
@@ -224,7 +223,7 @@ class FileRules(TurnRules):
         return any(os.path.isdir(os.path.join(root, path)) for path in unnamed for root in roots)  # noqa: PTH112, PTH118
 
     def find_missing_file(self, tool: Tool, arguments: Mapping[str, Any]) -> str:
-        """Return the file in the arguments of a call that does not exist and that nobody has named; "" for none.
+        """Return the first file in the arguments that does not exist and was not mentioned before; "" for none.
 
         "Tell me a story about a fox." read fuchs.txt, and the error was the answer.
         """

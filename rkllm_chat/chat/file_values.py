@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..calls.described_calls import find_takers, list_places
+from ..calls.described_calls import find_takers, is_file_name, list_places
 from ..calls.schema.resolve import required_of
 from ..core.messages import Tool
 from ..prompt.tool_ranking import list_quoted
@@ -42,7 +42,7 @@ ADDS = re.compile(
 EMPTIES = re.compile(r"\b(?:blank|clear|empty|erase|leere?n?|truncate|wipe)\b|空に|空っぽ|清空")
 """What one has that takes all from it."""
 REPLACES = re.compile(
-    r"\b(?:overwrite|replace|rewrite|ersetze?n?|überschreibe?n?)\b|上書き|置き換|書き換|替换|覆盖|改写", re.IGNORECASE
+    r"\b(?:overwrite|replace|rewrite|ersetze?n?|überschreibe?n?)\b|上書き|置き換|書き換|替换|覆盖|改写"
 )
 """What one has that puts a new text in the place of all that a file has."""
 
@@ -140,9 +140,11 @@ def keep_lines(
             text = read_text(file)
             had = {line.strip() for line in text.splitlines()} - {""}
             new = [line for line in content.splitlines() if line.strip()]
-            quoted = [line for line in list_quoted(evidence.question.original) if line not in had and "." not in line]
-            if len(quoted) == 1 and not {*had, *quoted} <= {line.strip() for line in new}:
-                new = quoted  # whatever else was written
+            quoted = [line for line in list_quoted(evidence.question.original) if not is_file_name(line)]
+            is_whole = had <= {line.strip() for line in new} and any(text in line for line in new for text in quoted)
+            if len(quoted) == 1 and quoted[0] not in had and not is_whole:
+                added = [line for line in new if line.strip() not in had and quoted[0] in line]
+                new = added or quoted  # what else was written stands in the place of lines of the file
             if had and text.strip() == result.text.strip() and had.isdisjoint(line.strip() for line in new):
                 return {**arguments, "content": "\n".join([text.rstrip("\n"), *new, ""])}
     return arguments

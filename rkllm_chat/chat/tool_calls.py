@@ -285,7 +285,7 @@ class ReplyCalls:
         if not isinstance(accepted, PreparedCall):
             return None
         if verdict == "unpermitted" and any(map(list_places, names)):
-            # without the file or the page there is no answer: it is refused as any call, and the user is told
+            # no answer is possible without the file or page, so the refusal is reported like that of any other call
             self.found.append(CallFound(accepted.call))
             return accepted
         if not (verdict == "run" or isinstance(verdict, RunEdited)):

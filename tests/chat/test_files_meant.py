@@ -255,13 +255,21 @@ def test_a_time_that_nobody_said_is_not_looked_up(question: str, is_made: bool) 
     assert (("convert_time", made) in toolbox.called) is is_made
 
 
-@pytest.mark.parametrize("written", ["tent\nstove\n", "buy stamps\nstove", "stamps"])
-def test_the_line_that_a_question_quotes_is_added(packing: Path, written: str) -> None:
+@pytest.mark.parametrize(
+    ("written", "added"),
+    [
+        ("tent\nstove\n", "buy stamps"),
+        ("buy stamps\nstove", "buy stamps"),
+        ("stamps", "buy stamps"),
+        ("buy stamps by Friday\nstove", "buy stamps by Friday"),
+    ],
+)
+def test_the_line_that_a_question_quotes_is_added(packing: Path, written: str, added: str) -> None:
     path = {"path": "packing.txt"}
     replies = [call_text("read_file", **path), call_text("write_file", **path, content=written), *["-"] * 6]
     chat, toolbox = open_shelf(packing, replies)
-    take_turn(chat, 'add "buy stamps" at the end of packing.txt')
-    assert toolbox.called[1] == ("write_file", {**path, "content": f"{LINES}buy stamps\n"})
+    take_turn(chat, 'add "buy stamps" by Friday at the end of packing.txt')
+    assert toolbox.called[1] == ("write_file", {**path, "content": f"{LINES}{added}\n"})
 
 
 def test_a_change_is_asked_for_whole() -> None:
