@@ -49,6 +49,12 @@ _REFUSAL = re.compile(
     r"|need (?:to )?(?:access|more information))\b|できません|できない|ありません|アクセス|無法|无法|不能|没有|抱歉",
     re.IGNORECASE,
 )
+_NEEDS_LOOK_UP = re.compile(
+    r"\b(?:would|will|I) need (?:to )?(?:access|check|connect|consult|look|query|read|retrieve|search|see)\b"
+    r"|必要があります|需要(?:先)?(?:查|访问|搜索|读取|連接|连接)|\bmüsste ich\b|\bich müsste\b",
+    re.IGNORECASE,
+)
+_THANKS = re.compile(r"\W*(?:thank(?:s| you)\b|(?:vielen )?dank\w*\b|ありがと|感謝|感谢|谢谢|謝謝)", re.IGNORECASE)
 _NO_INFORMATION = re.compile(
     r"\b(?:don['’]?t|do not) have (?:any |enough |specific |personal )*(?:information|details|knowledge|data)"
     r" (?:about|on|regarding)\b|に関する情報|についての情報|(?:没有|沒有).{0,6}(?:关于|有关).{1,30}(?:信息|資料|资料)",
@@ -349,6 +355,20 @@ def lacks_information(reply: str) -> bool:
     (True, False)
     """
     return bool(_NO_INFORMATION.search(reply))
+
+
+def needs_look_up(reply: str) -> bool:
+    """Return whether a reply says that something has to be looked up first, which it leaves at that.
+
+    >>> needs_look_up("I would need to query the database."), needs_look_up("I don't have a body.")
+    (True, False)
+    """
+    return bool(_NEEDS_LOOK_UP.search(reply))
+
+
+def thanks_for(reply: str) -> bool:
+    """Return whether a reply begins with thanks, which models give for results: "Thank you for the list!"."""
+    return bool(_THANKS.match(reply))
 
 
 def find_lack(reply: str) -> str:

@@ -78,12 +78,13 @@ def _find_weekday(said: re.Match[str], today: date, is_past: bool) -> date:
 
 
 def list_weekdays(text: str) -> set[str]:
-    """Return the days of the week of the dates that a text has, in English.
+    """Return the days of the week that a text names, and of the dates that it has, in English.
 
-    >>> list_weekdays("on 2026-12-04")
-    {'friday'}
+    >>> list_weekdays("on 2026-12-04"), list_weekdays("火曜は?")
+    ({'friday'}, {'tuesday'})
     """
-    found = set[str]()
+    named = (int(str(said.lastgroup).removeprefix("day")) for said in _SAID_WEEKDAY.finditer(text))
+    found = {_WEEKDAYS[day].split()[0] for day in named}
     for year, month, day in _WRITTEN.findall(text):
         with suppress(ValueError):
             found.add(_WEEKDAYS[date(int(year), int(month), int(day)).weekday()].split()[0])

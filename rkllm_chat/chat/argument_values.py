@@ -38,6 +38,7 @@ __all__ = [
     "drop_unasked",
     "fill_day",
     "fill_quoted",
+    "is_choice",
     "is_choice_or_default",
     "is_generic",
     "is_placeholder",
@@ -330,12 +331,15 @@ def _restates_question(value: Any, unknown: Sequence[Any], question: Source) -> 
     return has_fields and is_half_said and not any(map(str.isdigit, "".join(map(str, unknown))))
 
 
+def is_choice(value: object, schema: Any) -> bool:
+    """Return whether the schema of an argument lists a value."""
+    choices = schema.get("enum") if isinstance(schema, Mapping) else None
+    return isinstance(choices, list) and value in choices
+
+
 def is_choice_or_default(value: object, schema: Any) -> bool:
     """Return whether the schema of an argument lists a value, or has it as the default."""
-    if not isinstance(schema, Mapping):
-        return False
-    choices = schema.get("enum")
-    return (isinstance(choices, list) and value in choices) or _is_default(value, schema)
+    return is_choice(value, schema) or _is_default(value, schema)
 
 
 def _is_default(value: object, schema: Any) -> bool:

@@ -25,6 +25,7 @@ from ..calls.described_calls import (
     is_refusal,
     list_follow_ups,
     list_places,
+    needs_look_up,
     takes_other_paths,
     works_out,
 )
@@ -250,12 +251,15 @@ def _list_chosen_calls(
 
 
 def _find_takers(chat: Conversation, tools: Sequence[Tool]) -> list[Tool]:
-    """Return those of some tools that take the files or addresses of the question; of a new file, those that write."""
+    """Return those of some tools that take the files or addresses of the question; of a new file, those that write.
+
+    Where it names none, those that read the file that it has in words.
+    """
     question, rules = find_question(chat), FileRules(chat)
     takers = rules.find_takers(list_places(question), tools)
     if rules.names_new_file() and asks_for_change(question):
         takers = [taker for taker in takers if may_write(taker) and not edits_text(taker)]
-    return takers
+    return takers or rules.find_readers_of_meant_file()
 
 
 def _list_calls_for_lack(chat: Conversation, reply: str, rejected: Sequence[ToolCall] | None) -> Iterator[AskedCall]:
@@ -266,7 +270,7 @@ def _list_calls_for_lack(chat: Conversation, reply: str, rejected: Sequence[Tool
     question = find_question(chat)
     names = list_names(drop_told(question))
     is_refused = is_refusal(reply) and rejected is None
-    needs_tool = is_refused and not (names or is_apology(reply))
+    needs_tool = rejected is None and needs_look_up(reply) and not (names or is_apology(reply))
     if needs_tool and (domain := _find_domain_reading_tools(chat, f"{question}\n{reply}")):
         yield AskedCall(domain)
     looked_up = [call for call in rejected or () if not any(map(may_write, find_tools(call.name, chat.toolbox.tools)))]

@@ -146,6 +146,20 @@ class ChosenCalls:
         self.is_unsure = abs(preference) < _CLEAR_PREFERENCE  # of its own one
         return None
 
+    async def list_meant(self, described: Sequence[ToolCall], emit: Emit) -> list[ToolCall]:
+        """Return the calls that a first reply describes, without those of no arguments that the model would not make.
+
+        "To find out how long the batter rests, you can use `get_load`."
+        """
+        question = find_question(self._chat)
+        return [
+            call
+            for call in described
+            if call.arguments
+            or not self.are_asked_first
+            or await self._measure_preference(describe_call(call.name, {}), question, emit) > 0
+        ]
+
     def list_likelier(self) -> list[ToolCall]:
         """Return the call of a likelier tool in the place of those that were discarded for it, once."""
         likelier, self._likelier = self._likelier, []
@@ -201,7 +215,7 @@ class ChosenCalls:
         if accepted or calls.was_declined:
             return likelier, accepted
         refers = bool(tools) and has_called(self._chat) and _refers(asked.request, call)
-        accepted = None if refers else await self._offer(call, asked, calls)
+        accepted = None if refers else await self._offer(call, asked, calls, message, emit)
         if accepted or calls.was_declined or not tools:
             return call, accepted
         again = await self._requests.ask_for_call(AskedCall(tools), emit)
@@ -210,11 +224,23 @@ class ChosenCalls:
             accepted = await calls.offer([call], False, asked.by_question, asked.names)
         return call, accepted
 
-    async def _offer(self, call: ToolCall, asked: AskedCall, calls: ReplyCalls) -> PreparedCall | None:
-        """Return what runs of a call, with the only name of the question if one that the model prefers lacks it."""
+    async def _offer(
+        self, call: ToolCall, asked: AskedCall, calls: ReplyCalls, message: str, emit: Emit
+    ) -> PreparedCall | None:
+        """Return what runs of a call, with the only name of the question if one that the model prefers lacks it.
+
+        What goes on with the turn before may say a name in other words: "and back?" is of `to_port_alden`.
+        """
         accepted = await calls.offer([call], False, asked.by_question, asked.names, asked.is_described)
-        if accepted or calls.was_declined or not asked.is_chosen:
+        if accepted or calls.was_declined:
             return accepted
+        goes_on = replace(asked, names=(), is_chosen=True)
+        may_go_on = not asked.is_chosen and bool(asked.names) and can_choose(self._chat, message)
+        if may_go_on and self._goes_on(self._amend(call)) and await self._prefers(call, goes_on, message, emit):
+            calls.missing.clear()
+            return await calls.offer([call], False, asked.by_question)
+        if not asked.is_chosen:
+            return None
         for tool in find_tools(call.name, self._chat.toolbox.tools)[:1]:
             filled = ValueRules(self._chat).fill_name(tool, call.arguments, asked.names)
             if filled != call.arguments:
@@ -276,19 +302,24 @@ class ChosenCalls:
     async def _prefers(self, call: ToolCall, asked: AskedCall, message: str, emit: Emit) -> bool:
         """Return whether the model prefers a call to words for a message, or any call, if this one has its file.
 
-        It need not, quite, where something else speaks for the call: a number of the message in it, or the call of the
-        turn before with which it goes on ("and in yen"). That another part of the message was looked up does not: of
-        ten such calls eight were right, all preferred, and two wrong, neither preferred.
+        It need not, quite, where something else speaks for the call: a number of the message in it, the file that the
+        message has in words, or the call of the turn before with which it goes on ("and in yen"). That another part of
+        the message was looked up does not: of ten such calls eight were right, all preferred, and two wrong, neither
+        preferred.
         """
         if asked.names and any(said == message and value > 0 for (_, said), value in self._preferences.items()):
             return True
         call = self._amend(call)
+        if self._goes_on_with(call, message):
+            return True
         is_rest = asked.request not in ("", find_question(self._chat)) and has_called(self._chat)
         if is_rest and self._names_another(call):
             return True
         numbers = [name for name in list_names(message) if name[0].isdigit()]
-        changes = any(map(may_write, find_tools(call.name, self._chat.toolbox.tools)))
-        is_supported = not changes and (uses_name(call.arguments, numbers) or self._goes_on(call))
+        tools, files = find_tools(call.name, self._chat.toolbox.tools), FileRules(self._chat)
+        is_of_meant_file = any(files.reads_meant_file(tool, call.arguments) for tool in tools)
+        is_supported = uses_name(call.arguments, numbers) or self._goes_on(call) or is_of_meant_file
+        is_supported = is_supported and not any(map(may_write, tools))
         preference = await self._measure_preference(describe_call(call.name, call.arguments), message, emit)
         if preference < -_CLEAR_PREFERENCE:
             self._settled.add(message)
@@ -302,9 +333,18 @@ class ChosenCalls:
 
     def _goes_on(self, call: ToolCall) -> bool:
         """Return whether a call is that of the turn before but for one value, and the question goes on with it."""
+        return bool(self._find_changed(call))
+
+    def _goes_on_with(self, call: ToolCall, message: str) -> bool:
+        """Return whether a message says the only value in which a call is not that of the turn before: "火曜は?"."""
+        return bool(changed := self._find_changed(call)) and Source(message).has(call.arguments.get(changed))
+
+    def _find_changed(self, call: ToolCall) -> str:
+        """Return the only argument in which a call is not that of the turn before, if the question goes on with it."""
         requests = OpenRequests(self._chat)
         tools = find_tools(call.name, requests.find_tools_before()) if requests.is_follow_up() else []
-        return any(len(requests.list_changed(tool, call.arguments)) == 1 for tool in tools)
+        changed = [requests.list_changed(tool, call.arguments) for tool in tools]
+        return changed[0][0] if changed and len(changed[0]) == 1 else ""
 
     async def _measure_preference(self, call: str, message: str, emit: Emit) -> float:
         """Return how much rather the model would make a call than reply to a message in words, in logits."""

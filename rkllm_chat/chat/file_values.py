@@ -35,7 +35,8 @@ _THIS_FOLDER = (".", "./")
 _MAX_PATH_LENGTH, _MAX_FILE_BYTES = 400, 1_000_000
 """Characters of a path that is looked for."""
 ADDS = re.compile(
-    r"\b(?:add|append|insert|put|hinzu|ergänze?|(?:trage?|schreibe?|setze?)\b[^.!?]*\b(?:ein|dazu|rein|hinein))\b"
+    r"\b(?:add|append|insert|put|write (?:it|them|this|that) (?:down|in)"
+    r"|hinzu|ergänze?|(?:trage?|schreibe?|setze?)\b[^.!?]*\b(?:ein|dazu|rein|hinein))\b"
     r"|追加|足し|書き足|加到|加上|添加"
 )
 """What a request has that adds to a file and takes nothing from it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
 from functools import lru_cache
 from itertools import islice
 
@@ -17,6 +18,9 @@ _INTO = r"\b(?:to|on|onto|in|into)\s+(?:(?:a|an|our|the|my|\w+['’]s)\s+)?"
 """The words before the name of a list, as in "Add butter to my shopping list"."""
 _MAX_FILES = 500
 """Entries of a folder that are compared with the words of a question."""
+_LONG_WORD = re.compile(r"[^\W\d_]{6,}")
+_MIN_LIKENESS = 0.9
+"""How much a long word must be like one of a file's name to be a misspelling of it (`difflib`, 0 to 1)."""
 _MIN_NAME_LENGTH = 4
 """Characters of the name of a file from which on a question may say it in words."""
 
@@ -33,20 +37,35 @@ def find_meant_file(question: str, folders: Sequence[str]) -> str:
     """
     if not (question and folders) or list_places(question):
         return ""
-    asked, plain = {*extract_terms(question)}, question.casefold()
+    plain = question.casefold()
     # the first letters alone rule out nearly all files of a large folder
     near = [file for folder in folders for file in _list_files(folder) if file[0][:3].casefold() in plain]
-    found = [path for name, path in near if (terms := _extract_terms(name)) and terms <= asked]
+    found = [
+        path
+        for name, path in near
+        if (terms := _extract_terms(name)) and terms <= {*extract_terms(_respell(question, name))}
+    ]
     return found[0] if len(found) == 1 else ""
 
 
 def is_put_into(question: str, file: str) -> bool:
     """Return whether a question puts something into a file that it has in words.
 
-    >>> is_put_into("Add butter to my shopping list", "shopping.txt"), is_put_into("Go shopping", "shopping.txt")
+    >>> is_put_into("Add butter to my shoping list", "shopping.txt"), is_put_into("Go shopping", "shopping.txt")
     (True, False)
     """
-    return re.search(rf"{_INTO}{re.escape(_list_words(file))}\b", question, re.IGNORECASE) is not None
+    name = _list_words(file)
+    return re.search(rf"{_INTO}{re.escape(name)}\b", _respell(question, name), re.IGNORECASE) is not None
+
+
+def _respell(question: str, name: str) -> str:
+    """Return a question with the words of a file's name as the name spells them: "my shoping list"."""
+    words = [word.casefold() for word in name.split()]
+
+    def correct(match: re.Match[str]) -> str:
+        return next(iter(get_close_matches(match[0].casefold(), words, 1, _MIN_LIKENESS)), match[0])
+
+    return _LONG_WORD.sub(correct, question)
 
 
 @lru_cache(maxsize=1024)

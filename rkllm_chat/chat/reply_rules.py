@@ -24,6 +24,7 @@ from ..calls.described_calls import (
     repeats_question,
     tells_how,
     tells_only,
+    thanks_for,
 )
 from ..calls.tool_names import shown_names
 from ..core.events import ReplyDiscarded
@@ -48,6 +49,7 @@ from .evidence import (
     walk_leaves,
 )
 from .file_rules import FileRules
+from .file_values import ADDS, EMPTIES, REPLACES
 from .tool_traits import describe_tool
 from .turn_rules import TurnRules
 
@@ -106,7 +108,7 @@ class ReplyRules(TurnRules):
             return ReplyDiscarded(reason="unrelated")
         if is_short or all(mentioned.values()):
             return None
-        if any(mentioned.values()):
+        if any(mentioned.values()) or (self._are_strict and thanks_for(reply)):
             return ReplyDiscarded(reason="unrelated")
         called = {(result.server, result.tool) for result in evidence.results}
         about = [describe_tool(tool) for tool in self._tools if (tool.server, tool.name) in called]
@@ -139,7 +141,7 @@ class ReplyRules(TurnRules):
     def find_repeated(self, reply: str) -> ReplyDiscarded | None:
         """Return why a first answer to a question is asked for once more: it is one of an earlier turn to the letter.
 
-        If the prompt without the tools yields it again, it is kept. What the user has said may be the answer.
+        If the last prompt yields it again, it is kept. What the user has said may be the answer.
         """
         evidence = self._evidence
         question = evidence.question.original
@@ -168,7 +170,10 @@ class ReplyRules(TurnRules):
         evidence = self._evidence
         places = list_places(f"{evidence.question.original}\n{evidence.corrected.original}")
         is_file_read = any(map(evidence.used.has, [*places, *FileRules(self._chat).list_named_files()]))
-        is_only_told = (is_refusal(reply) or tells_how(reply) or is_file_read) and self.is_change_pending()
+        is_no_answer = is_refusal(reply) or tells_how(reply) or thanks_for(reply)
+        # "Write a summary" is answered in words, "put honey on it" is not
+        is_act = any(verbs.search(evidence.question.text) for verbs in (ADDS, EMPTIES, REPLACES))
+        is_only_told = (is_no_answer or is_file_read or is_act) and self.is_change_pending()
         return is_only_told or bool(self.find_unmade(reply)) or self._has_failed_change()
 
     def tells_what_was_said(self, reply: str, values: Sequence[str]) -> bool:

@@ -290,7 +290,8 @@ class Turn:
             rejected: The calls of the reply, which were void; empty if its text was discarded, None if it stands.
             emit: Emits events.
         """
-        chat, described = self._chat, [event.call for event in reply.described]
+        chat = self._chat
+        described = await self._chosen_calls.list_meant([event.call for event in reply.described], emit)
         # behind what was only read for it, a change may be described, too
         is_open = not has_called(self._chat) or self._reply_rules.is_change_pending()
         likelier = self._chosen_calls.list_likelier()
@@ -374,7 +375,8 @@ class Turn:
         """Generate an answer in a mode in which calls are impossible; without one, the last result is the answer."""
         self._answered_by = "forced"
         chat, rules, thought_only, unfit = self._chat, self._reply_rules, False, None
-        for kind in list_answer_prompts(chat, self._is_unsure):
+        kinds = list_answer_prompts(chat, self._is_unsure)
+        for kind in kinds:
             reply = ReplyStream(make_reply_scanner(chat), may_be_thought=may_begin_in_thought(chat))
             unfit = None
             with thinking_off(chat, self._requests.usages[-1].is_cut):
@@ -383,6 +385,8 @@ class Turn:
                     unfit = self._find_unfit(reply, kind) or rules.find_refused_fact(reply.shown_text)
                     if kind == "words":
                         unfit = unfit or rules.find_guessed(reply.shown_text)
+                    if kind != kinds[-1]:
+                        unfit = unfit or rules.find_repeated(reply.shown_text)
                 finally:
                     kept: ReplyKind = "refusal" if rules.apologizes(reply.shown_text) else "forced"
                     self._requests.keep(reply, kept if reply.has_text and not unfit else "discarded")

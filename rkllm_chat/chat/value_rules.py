@@ -51,6 +51,7 @@ from .argument_values import (
     drop_unasked,
     fill_day,
     fill_quoted,
+    is_choice,
     is_generic,
     is_placeholder,
     is_uninformative,
@@ -201,10 +202,11 @@ class ValueRules(TurnRules):
         others = [other for other in tools if other.server and may_write(other) == may_write(tool)]
         leaves = [(name, str(leaf)) for name, value in arguments.items() for leaf in walk_leaves(value)]
         if (tool.server, tool.name) in evidence.called_before and (other := list_follow_ups(question)):
-            # "and the library?" is not about the pool, but "and in yen" is of JPY
-            changed = [arguments.get(name) for name in evidence.list_changed(tool.server, tool.name, arguments)]
-            is_code = len(changed) == 1 and str(changed[0]).isupper()
-            return [] if is_code or uses_name(arguments, other) else [tool]
+            # "and the library?" is not about the pool, but "and in yen" is of JPY, and "and back?" of "to_island"
+            changed = evidence.list_changed(tool.server, tool.name, arguments)
+            new, declared = [arguments.get(name) for name in changed], [*map(properties_of(tool.schema).get, changed)]
+            is_translated = len(new) == 1 and (str(new[0]).isupper() or is_choice(new[0], declared[0]))
+            return [] if is_translated or uses_name(arguments, other) else [tool]
         if tool.server and (owning := self._files.find_owning_tools(tool, [leaf for _, leaf in leaves], others)):
             return owning
         # "Add a line to plan.txt" changes the file that was read for it; but a note may be of what a file says

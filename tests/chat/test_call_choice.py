@@ -874,6 +874,41 @@ def test_a_call_goes_on_with_the_one_before_that_differs_in_one_value(value: int
     assert (len(toolbox.called) > 1) is is_made
 
 
+@pytest.mark.parametrize(
+    ("question", "way", "is_unsure", "is_made"),
+    [
+        ("and back?", "to_town", True, True),  # it says the choice of the schema in its own words
+        ("and back?", "to_town", False, False),
+        ("Und mit der Rückfahrt?", "to_town", True, True),
+        ("and back?", "to_island", True, False),  # of the same way again
+    ],
+)
+def test_a_question_goes_on_with_another_choice_of_the_one_before(
+    question: str, way: str, is_unsure: bool, is_made: bool
+) -> None:
+    told = ToolResult("desk", "list_ferries", {"way": "to_island"}, "completed", "9:20")
+    history = [Message("user", "When do the ferries go?"), Message("assistant", "-"), Message("tool", "9:20", told)]
+    call = call_text("list_ferries", way=way)
+    replies = ["At 10:15.", *[call] * 3, "It is 9:20.", *["-"] * 6]
+    chat, _, backend = open_choosing_town(replies, {}, [*history, *TALKED[1:]])
+    chat.toolbox = toolbox = Harbour({})
+    backend.unsure = {question} if is_unsure else set()
+    take_turn(chat, question)
+    assert toolbox.called == [("list_ferries", {"way": way})] * is_made
+
+
+class Harbour(Town):
+    """A tool whose argument is one of two choices."""
+
+    TOOLS: Mapping[str, tuple[str, str, str]] = {**Town.TOOLS, "list_ferries": ("desk", "way", "List the ferries")}
+
+    @staticmethod
+    def make_schema(parameters: str) -> Mapping[str, Any]:
+        schema = Town.make_schema(parameters)
+        ways = {"way": {"enum": ["to_island", "to_town"]}}
+        return {**schema, "properties": ways} if parameters == "way" else schema
+
+
 def test_two_things_that_are_compared_are_no_two_questions() -> None:
     question = "What's the difference between a clock and a sun dial?"
     replies = ["The sun.", call_text("get_load"), *[call_text("get_clock", place="sun dial")] * 3, "-", "-"]
@@ -1020,7 +1055,7 @@ def test_a_name_that_is_left_over_takes_the_place_of_the_one_that_was_looked_up(
     assert toolbox.called == [("get_clock", {"place": "Vilnius"}), ("get_clock", {"place": "Oslo"})]
 
 
-def test_a_day_that_a_question_goes_on_with_is_asked_for_and_not_that_of_before() -> None:
+def test_a_day_that_a_question_goes_on_with_is_looked_up_and_not_that_of_before() -> None:
     told = ToolResult("desk", "list_events", {"date": "Monday"}, "completed", "Dentist, 15:30")
     history = [
         Message("user", "月曜の予定は?"),
@@ -1030,7 +1065,7 @@ def test_a_day_that_a_question_goes_on_with_is_asked_for_and_not_that_of_before(
     ]
     question = "火曜は?"
     replies = ["予定はありません。", *[call_text("list_events", date="Monday")] * 2, "Dentist, 15:30.", *["-"] * 5]
-    chat, _, backend = open_choosing_town(replies, {}, history)
+    chat, town, backend = open_choosing_town(replies, {}, history)
     backend.unwilling = {question}
     take_turn(chat, question)
-    assert backend.choices and all("Monday" not in choice for choice in backend.choices)
+    assert town.called == [("list_events", {"date": "Tuesday"})]

@@ -347,3 +347,71 @@ def test_what_a_change_names_is_not_searched_for() -> None:
     backend.unwilling = {question}
     take_turn(chat, question)
     assert toolbox.called == []
+
+
+@pytest.mark.parametrize(
+    ("question", "is_unsure", "is_read"),
+    [
+        ("How long does the batter of the waffles rest?", False, False),  # the file is called otherwise
+        ("How long does the batter of the pancakes rest?", False, True),
+        ("How long does the batter of the pancackes rest?", True, True),  # as users type
+    ],
+)
+def test_the_file_that_a_question_has_in_words_is_read_if_the_model_prefers_it(
+    tmp_path: Path, question: str, is_unsure: bool, is_read: bool
+) -> None:
+    (tmp_path / "pancakes.txt").write_text("Let the batter rest for 25 minutes.", encoding="utf-8")
+    replies = ["It rests for 5 minutes.", call_text("read_file", path="grandma.txt"), "25 minutes.", *["-"] * 4]
+    chat, _, backend = open_choosing_town(replies, {} if is_unsure else {question: "read_file"})
+    backend.unsure = {question}
+    chat.toolbox = toolbox = Shelf({})
+    toolbox.folder, chat.get_folders = tmp_path, partial(dict, files=(str(tmp_path),))
+    take_turn(chat, question)
+    assert toolbox.called == [("read_file", {"path": str(tmp_path / "pancakes.txt")})] * is_read
+
+
+@pytest.mark.parametrize(
+    ("question", "reply"),
+    [
+        ("put honey on the shoping list pls", "Thank you for providing the updated shopping list."),
+        ("what? honey is not in the file. please write it in", "No, honey is not in the file."),
+    ],
+)
+def test_a_file_that_is_only_read_for_a_change_is_changed(packing: Path, question: str, reply: str) -> None:
+    path = {"path": str(packing / "shopping.txt")}
+    (packing / "shopping.txt").write_text("milk\n", encoding="utf-8")
+    write = call_text("write_file", **path, content="milk\nhoney")
+    chat, toolbox = open_shelf(packing, [call_text("read_file", **path), reply, write, "It has honey.", *["-"] * 4])
+    chat.history[:] = [Message("user", "Read shopping.txt"), Message("assistant", "It has milk.")]
+    take_turn(chat, question)
+    assert [name for name, _ in toolbox.called] == ["read_file", "write_file"]
+
+
+def test_thanks_for_a_result_are_asked_for_again(packing: Path) -> None:
+    thanks, path = "Thank you for providing the packing list.", {"path": "packing.txt"}
+    chat, _ = open_shelf(packing, [call_text("read_file", **path), thanks, "A tent and a stove.", *["-"] * 4])
+    assert read(take_turn(chat, "Read the packing list, packing.txt")) == "A tent and a stove."
+
+
+def test_who_lacks_a_body_looks_nothing_up() -> None:
+    reply = "As a model of language, I don't have a day. May I query the tables of a database for you?"
+    chat, toolbox, _ = open_choosing_town([reply, *[call_text("list_tables")] * 6], {})
+    assert read(take_turn(chat, "hows your day going?")) == reply and toolbox.called == []
+
+
+@pytest.mark.parametrize("is_preferred", [False, True])
+def test_a_tool_without_arguments_that_a_reply_describes_is_called_if_the_model_prefers_it(is_preferred: bool) -> None:
+    question = "How long does the batter rest?"
+    shown = call_text("get_load").splitlines()[1]
+    reply = f"To find out how long the batter rests, you can use it so:\n```\n{shown}\n```\nand see what it says."
+    replies = [reply, *([RESULTS["get_load"]] if is_preferred else ["25 minutes."]), *["-"] * 6]
+    chat, toolbox, _ = open_choosing_town(replies, {question: "get_load"} if is_preferred else {})
+    take_turn(chat, question)
+    assert toolbox.called == [("get_load", {})] * is_preferred
+
+
+def test_an_answer_of_an_earlier_turn_is_asked_for_again_also_without_the_tools() -> None:
+    failed = "The tool failed because it tried to read a directory."
+    history = [Message("user", "Read it."), Message("assistant", failed, reply_kind="forced")]
+    chat, *_ = open_choosing_town(["I am sorry, but I cannot do that.", failed, "Rain falls."], {}, history)
+    assert read(take_turn(chat, "Tell me something about rain")) == "Rain falls."

@@ -839,7 +839,7 @@ def test_what_the_user_said_before_is_not_looked_up() -> None:
     ("said", "replies", "answer"),
     [
         ("你还记得我喜欢吃什么吗？", ["你喜欢吃面。"], "你喜欢吃面。"),
-        ("你还记得我喜欢吃什么吗？", [], "你好，小玲！很高兴认识你。"),  # it stands if it comes again
+        ("你还记得我喜欢吃什么吗？", [], "你好，小玲！很高兴认识你。"),  # it stands if no prompt yields another
         ("谢谢你！", ["你喜欢吃面。"], "你好，小玲！很高兴认识你。"),
     ],
 )
@@ -848,7 +848,7 @@ def test_the_answer_of_an_earlier_turn_answers_no_other_question(
 ) -> None:
     greeting = "你好，小玲！很高兴认识你。"
     # two requests are for a call
-    chat, _ = open_town([greeting, greeting, "-", "-", *replies, greeting])
+    chat, _ = open_town([greeting, greeting, "-", "-", *replies, *[greeting] * 2])
     take_turn(chat, "你好，我叫小玲，喜欢吃面")
     assert read(take_turn(chat, said)) == answer
 
