@@ -49,12 +49,22 @@ _REFUSAL = re.compile(
     r"|need (?:to )?(?:access|more information))\b|できません|できない|ありません|アクセス|無法|无法|不能|没有|抱歉",
     re.IGNORECASE,
 )
+_NO_LIVE_INFORMATION = re.compile(
+    r"\b(?:real[- ]?time|up[- ]to[- ]date|live|current) (?:\w+ )?"
+    r"(?:access|data|forecasts?|information|news|prices?|weather)"
+    r"|リアルタイム|最新の?(?:情報|データ)|实时|即時|最新(?:的)?(?:信息|数据|資訊)|(?:Echtzeit|aktuellen?\b)",
+    re.IGNORECASE,
+)
 _NEEDS_LOOK_UP = re.compile(
     r"\b(?:would|will|I) need (?:to )?(?:access|check|connect|consult|look|query|read|retrieve|search|see)\b"
     r"|必要があります|需要(?:先)?(?:查|访问|搜索|读取|連接|连接)|\bmüsste ich\b|\bich müsste\b",
     re.IGNORECASE,
 )
-_THANKS = re.compile(r"\W*(?:thank(?:s| you)\b|(?:vielen )?dank\w*\b|ありがと|感謝|感谢|谢谢|謝謝)", re.IGNORECASE)
+_THANKS = re.compile(
+    r"\W*(?:thank(?:s| you)\b|(?:vielen )?dank\w*\b|ありがと|感謝|感谢|谢谢|謝謝)[^.!?。！？\n]*[.!?。！？]*\s*",
+    re.IGNORECASE,
+)
+"""One sentence of thanks."""
 _NO_INFORMATION = re.compile(
     r"\b(?:don['’]?t|do not) have (?:any |enough |specific |personal )*(?:information|details|knowledge|data)"
     r" (?:about|on|regarding)\b|に関する情報|についての情報|(?:没有|沒有).{0,6}(?:关于|有关).{1,30}(?:信息|資料|资料)",
@@ -93,8 +103,12 @@ _SUM = r"\s*\d|\s+up\b|\s+\w+(?:\s+two)?\s+(?:amounts|numbers|prices|up|together
 _CHANGE_REQUEST = re.compile(
     rf"{_BEFORE_REQUEST}(?:add(?!{_SUM})|append|book|cancel|change|copy|correct|create"
     r"|delete|edit|empty|enter|erase|fix|insert|make|mark|move|note|order|overwrite|put|record|register|remember|remind"
-    r"|remove|rename|replace|rewrite|save|schedule|send|set|store|update|write)\b"
-    rf"|(?:{_CJK_CHANGES})(?!了|し(?:まし)?た|され|[がはの])|(?:(?:書い|作っ|消し|送っ|変え|覚え|入れ|足し|加え)(?:て|とい?て)|書き込んで)(?!あ|い[るま])|记住|记下|写到|写进|加到|放[到进]"
+    r"|remove|rename|replace|rewrite|save|schedule|send|set|store|update|write"
+    r"|get rid|jot|(?:cross|take|tick)\b[^.?!\n]*\boff|(?:pop|stick|throw)\b[^.?!\n]*\b(?:on|onto|in|into))\b"
+    rf"|(?:{_CJK_CHANGES})(?!了|し(?:まし)?た|され|[がはの])"
+    r"|(?:(?:書い|作っ|消し|送っ|変え|覚え|入れ|足し|加え)(?:て|とい?て)|書き込んで)(?!あ|い[るま])"
+    r"|记住|记下|写到|写进|(?<!\d)加(?:到|进|上|一?[个条行]|[^，。？?]{1,8}[到进])|放[到进]"
+    r"|\b(?:mach|nimm|pack|tu|wirf)e?\b[^.?!\n]*\b(?:auf|aus|in|von)\s+(?:dem|den|der|die|das|mein\w*)\s"
     rf"|设(?:一?[个下]|好)|提醒我|(?:^|[.,;:!?\n]\s*|\b(?:bitte|und|dann)\s+)(?:{_GERMAN_CHANGES})e?\b",
     re.IGNORECASE,
 )
@@ -133,6 +147,11 @@ _FOLLOW_UP = re.compile(
 """How a short question goes on with the one before, and what it names in its place."""
 _IT = re.compile(r"\b(?:it|its|they|them|their)\b|それ|它|他们|她们", re.IGNORECASE)
 """What refers to a thing that the sentence before names."""
+_BACK = re.compile(
+    r"\b(?:it|its|they|them|their|he|him|his|she|her|hers)\b|それ|そこ|その|彼|[它他她]|那里|那边|那儿",
+    re.IGNORECASE,
+)
+"""What refers to a thing, a person or a place of the turn before."""
 _CJK_FOLLOW_UP = re.compile(r"^(?:じゃあ?|では|それでは|それなら|那么?)|(?:呢|は)[?？]?$")
 """How a short question in Japanese or Chinese goes on with the one before."""
 _QUESTION = re.compile(
@@ -150,8 +169,8 @@ _CHANGE_CLAIM = re.compile(
     r"\b(?:I(?:['’]ve| have)?|(?:has|have) been|was|were|is now|are now|successfully)\b.{0,60}?\b(?:added|appended"
     r"|booked|cancell?ed|changed|copied|created|deleted|edited|inserted|moved|recorded|registered|removed|renamed|saved"
     r"|scheduled|sent|stored|updated|written)\b"
-    rf"|(?:(?:{_CJK_CHANGES})(?:を)?(?:し|され)|(?:書き(?:込み)?|作り|消し|送り|変え|書い|作っ|送っ))(?:ておき)?(?:まし)?た"
-    rf"|(?:已经?|成功).{{0,30}}?(?:{_CJK_CHANGES})|(?:{_CJK_CHANGES})(?:成功|完成|好)?了",
+    rf"|(?:(?:{_CJK_CHANGES})(?:を)?(?:し|され)|(?:書き(?:込み|足し)?|作り|消し|送り|変え|足し|加え|入れ|書い|作っ|送っ))(?:ておき)?(?:まし)?た"
+    rf"|(?:已经?|成功).{{0,30}}?(?:{_CJK_CHANGES}|[加写放][到进上入])|(?:{_CJK_CHANGES}|[加写放](?:到|进|上|入))(?:成功|完成|好)?了",
     re.IGNORECASE,
 )
 """An answer that says that a change was made."""
@@ -357,6 +376,15 @@ def lacks_information(reply: str) -> bool:
     return bool(_NO_INFORMATION.search(reply))
 
 
+def lacks_live_information(reply: str) -> bool:
+    """Return whether a refusal says that the model does not know what is going on now, which is true.
+
+    >>> [*map(lacks_live_information, ("I don't have real-time weather information.", "I can't help."))]
+    [True, False]
+    """
+    return is_refusal(reply) and bool(_NO_LIVE_INFORMATION.search(reply))
+
+
 def needs_look_up(reply: str) -> bool:
     """Return whether a reply says that something has to be looked up first, which it leaves at that.
 
@@ -367,8 +395,12 @@ def needs_look_up(reply: str) -> bool:
 
 
 def thanks_for(reply: str) -> bool:
-    """Return whether a reply begins with thanks, which models give for results: "Thank you for the list!"."""
-    return bool(_THANKS.match(reply))
+    """Return whether a reply only thanks, which models do for results.
+
+    >>> thanks_for("Thank you for the list!"), thanks_for("Thank you! It has milk.")
+    (True, False)
+    """
+    return bool(_THANKS.fullmatch(reply))
 
 
 def find_lack(reply: str) -> str:
@@ -531,6 +563,15 @@ def list_follow_ups(question: str) -> list[str]:
 def is_follow_up(question: str) -> bool:
     """Return whether a question alone says nothing: "and the library?"."""
     return bool(list_follow_ups(question) or _CJK_FOLLOW_UP.search(question))
+
+
+def refers_back(question: str) -> bool:
+    """Return whether a question asks for something of what the turn before was about.
+
+    >>> [*map(refers_back, ("when does it close?", "它几点关门", "It is nice.", "when does the pool close?"))]
+    [True, True, False, False]
+    """
+    return asks(question) and bool(_BACK.search(drop_told(question)))
 
 
 def find_takers(value: str, tools: Iterable[Tool]) -> list[Tool]:

@@ -227,12 +227,10 @@ def _list_chosen_calls(
     if ReplyRules(chat).tells_what_was_said(reply if rejected is None else "", values):
         return
     requests = OpenRequests(chat)
-    before = requests.find_tools_before() if requests.is_follow_up() else []
     if rejected and (meant := _find_meant_call(chat, reply, rejected, described)):
         yield meant
-    elif before and _can_ask_for(chat, before):
-        names = list_names(question) or list_follow_ups(question)
-        yield AskedCall(before, by_question=True, names=names, is_chosen=not names)
+    else:
+        yield from _list_calls_going_on(chat, question)
     # "How much did I spend in total according to expenses.csv?" is read, and not calculated
     if takers := _find_takers(chat, tools):
         yield AskedCall(takers, by_question=True, names=list_places(question), is_chosen=True)
@@ -248,6 +246,17 @@ def _list_chosen_calls(
     # "What does the memory say of Ben?" is not of the machine's
     if domain := _find_domain_reading_tools(chat, question):
         yield AskedCall(domain, is_chosen=True)
+
+
+def _list_calls_going_on(chat: Conversation, question: str) -> Iterator[AskedCall]:
+    """Return the calls with which a first question goes on with the turn before: "and the library?", "is it open?"."""
+    requests = OpenRequests(chat)
+    before = requests.find_tools_before() if requests.is_follow_up() else []
+    if before and _can_ask_for(chat, before):
+        names = list_names(question) or list_follow_ups(question)
+        yield AskedCall(before, by_question=True, names=names, is_chosen=not names)
+    elif near := requests.find_near_tools():
+        yield AskedCall(near, is_chosen=True)
 
 
 def _find_takers(chat: Conversation, tools: Sequence[Tool]) -> list[Tool]:

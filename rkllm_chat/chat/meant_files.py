@@ -26,7 +26,9 @@ _MIN_NAME_LENGTH = 4
 
 
 def find_meant_file(question: str, folders: Sequence[str]) -> str:
-    """Return the full path of the only file, directly in a folder, whose name a question has in words.
+    """Return the full path of the only file whose name a question has in words.
+
+    It is directly in a folder, or in one in it whose name the question has, too: "the flight in the trip folder".
 
     Args:
         question: What the user asks.
@@ -37,15 +39,22 @@ def find_meant_file(question: str, folders: Sequence[str]) -> str:
     """
     if not (question and folders) or list_places(question):
         return ""
+    found = [path for folder in folders for path in _list_named(question, folder, is_folder=False)]
+    inner = [path for folder in folders for path in _list_named(question, folder, is_folder=True)]
+    found += [path for folder in inner for path in _list_named(question, folder, is_folder=False)]
+    return found[0] if len(found) == 1 else ""
+
+
+def _list_named(question: str, folder: str, *, is_folder: bool) -> list[str]:
+    """Return the full paths of the files, or folders, directly in a folder whose names a question has in words."""
     plain = question.casefold()
     # the first letters alone rule out nearly all files of a large folder
-    near = [file for folder in folders for file in _list_files(folder) if file[0][:3].casefold() in plain]
-    found = [
+    near = [entry for entry in _list_entries(folder, is_folder) if entry[0][:3].casefold() in plain]
+    return [
         path
         for name, path in near
         if (terms := _extract_terms(name)) and terms <= {*extract_terms(_respell(question, name))}
     ]
-    return found[0] if len(found) == 1 else ""
 
 
 def is_put_into(question: str, file: str) -> bool:
@@ -73,14 +82,14 @@ def _extract_terms(name: str) -> frozenset[str]:
     return frozenset(extract_terms(name))
 
 
-def _list_files(folder: str) -> Iterator[tuple[str, str]]:
-    """Yield the name, without its ending, and the full path of each file with a name in words, directly in a folder."""
+def _list_entries(folder: str, is_folder: bool) -> Iterator[tuple[str, str]]:
+    """Yield the name, without its ending, and the full path of each file, or folder, with a name in words."""
     try:
         with os.scandir(folder) as entries:
             for entry in islice(entries, _MAX_FILES):
                 name = _list_words(entry.name)
-                is_named = len(name) >= _MIN_NAME_LENGTH and not name.startswith(".") and is_file_name(entry.name)
-                if is_named and entry.is_file():
+                is_named = len(name) >= _MIN_NAME_LENGTH and not name.startswith(".")
+                if is_named and (entry.is_dir() if is_folder else is_file_name(entry.name) and entry.is_file()):
                     yield name, entry.path
     except OSError:
         return

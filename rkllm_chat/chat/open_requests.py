@@ -6,7 +6,14 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from ..calls.described_calls import asks, asks_for_change, asks_to_remember, is_follow_up, list_places
+from ..calls.described_calls import (
+    asks,
+    asks_for_change,
+    asks_to_remember,
+    is_follow_up,
+    list_places,
+    refers_back,
+)
 from ..calls.schema.resolve import properties_of, required_of
 from ..calls.time_zones import is_time_zone
 from ..core.latin_languages import find_latin_language
@@ -224,6 +231,17 @@ class OpenRequests(TurnRules):
             return []
         before = [tool for tool in self._tools if (tool.server, tool.name) in evidence.called_before]
         return [tool for tool in before if tool.server and not may_write(tool)]
+
+    def find_near_tools(self) -> list[Tool]:
+        """Return the tools that only read of the servers that the turn before called, if the question refers to it.
+
+        "When does it close?" is asked of the pool; of all tools, a model called one that it had called for lunch.
+        """
+        evidence = self._evidence
+        if not (self._are_strict and refers_back(evidence.question.original)) or evidence.ran_or_refused:
+            return []
+        before = {result.server for result in evidence.results_before if result.status == "completed"}
+        return [tool for tool in self._tools if tool.server in before and not may_write(tool)]
 
     def was_called_before(self, tool: Tool) -> bool:
         """Return whether the turn before called a tool."""

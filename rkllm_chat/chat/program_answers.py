@@ -100,6 +100,11 @@ def confirm_fact(chat: Conversation) -> str:
     return _load_words(chat)("chat.noted")
 
 
+def tell_unknown(chat: Conversation) -> str:
+    """Return the answer to a question about the user of which nothing is known."""
+    return _load_words(chat)("chat.unknown")
+
+
 def ask_for_values(chat: Conversation, names: Sequence[str]) -> str:
     """Return the question for what a call needs."""
     words = _load_words(chat)

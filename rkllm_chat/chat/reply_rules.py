@@ -20,6 +20,7 @@ from ..calls.described_calls import (
     is_question,
     is_refusal,
     lacks_information,
+    lacks_live_information,
     list_places,
     repeats_question,
     tells_how,
@@ -106,9 +107,11 @@ class ReplyRules(TurnRules):
             return None if admits_failure(reply) else ReplyDiscarded(reason="unrelated")
         if self._tells_other_time(reply, [*mentioned]):
             return ReplyDiscarded(reason="unrelated")
+        if mentioned and self._are_strict and thanks_for(reply):
+            return ReplyDiscarded(reason="unrelated")
         if is_short or all(mentioned.values()):
             return None
-        if any(mentioned.values()) or (self._are_strict and thanks_for(reply)):
+        if any(mentioned.values()):
             return ReplyDiscarded(reason="unrelated")
         called = {(result.server, result.tool) for result in evidence.results}
         about = [describe_tool(tool) for tool in self._tools if (tool.server, tool.name) in called]
@@ -139,13 +142,16 @@ class ReplyRules(TurnRules):
         return ReplyDiscarded(reason="data") if is_prose and is_data(reply) else self.find_unmade(reply)
 
     def find_repeated(self, reply: str) -> ReplyDiscarded | None:
-        """Return why a first answer to a question is asked for once more: it is one of an earlier turn to the letter.
+        """Return why an answer is asked for once more: it is one of an earlier turn to the letter, and tells no result.
 
         If the last prompt yields it again, it is kept. What the user has said may be the answer.
         """
         evidence = self._evidence
         question = evidence.question.original
-        if not (self._are_strict and self._tools and asks(question)) or evidence.ran_or_refused:
+        # "It is done." of another change is about this one, too
+        about = {*extract_terms("\n".join([question, *(result.text for result in evidence.results)]))}
+        is_told = bool(evidence.ran_or_refused) and not about.isdisjoint(extract_terms(reply))
+        if not (self._are_strict and self._tools and asks(question)) or is_told:
             return None
         visible = self._chat.visible_messages
         earlier = visible[: find_last_turn(visible)]
@@ -203,8 +209,9 @@ class ReplyRules(TurnRules):
     def find_refused(self, reply: str) -> ReplyDiscarded | None:
         """Return why an answer is asked for without the tools, where that was measured: later ones apologize, too."""
         is_judged = self._are_strict and self._tools and not self._chat.answers_json
-        # asked once more, a model makes up what it said that it does not know of somebody
+        # asked once more, a model makes up what it said that it does not know, of somebody or of tomorrow's weather
         is_honest = lacks_information(reply) and bool(list_names(self._evidence.question.original))
+        is_honest = is_honest or lacks_live_information(reply)
         return ReplyDiscarded(reason="refused") if is_judged and is_apology(reply) and not is_honest else None
 
     def find_pointing(self, reply: str) -> ReplyDiscarded | None:
@@ -232,6 +239,11 @@ class ReplyRules(TurnRules):
         if all(map(self._evidence.known.has, numbers)):
             return self.find_refused(reply)
         return ReplyDiscarded(reason="unrelated")
+
+    def is_about_user(self) -> bool:
+        """Return whether the question is about the user, and has no number of which an answer could be made."""
+        question = self._evidence.question
+        return not (FIRST_PERSON.isdisjoint(question.words) or NUMBER.search(question.text))
 
     def apologizes(self, reply: str) -> bool:
         """Return whether an answer without any call apologizes, where that was measured: later ones would repeat it."""
@@ -298,26 +310,30 @@ class ReplyRules(TurnRules):
 def _mentions_result(reply: str, text: str, evidence: Evidence, others: str) -> bool:
     """Return whether an answer has a word or a number of a result that the question has not, nor `others`.
 
-    Of a time of the day it has the time itself: models write 5 o'clock for 18:48.
-    An answer in another script than the result may be a translation, which keeps the numbers, and some names.
+    Of a time of the day it has the time itself: models write 5 o'clock for 18:48. An answer or a result in Japanese or
+    Chinese may be a translation.
     """
     if (is_told := is_clock_told(reply, _OFFSET.sub("", text), _OFFSET.sub("", others))) is not None:
         return is_told
-    is_translated = bool(CJK_RUN.search(reply)) != bool(CJK_RUN.search(text))
     said, told_by_others = Source(reply), Source(_CLOCK_OF_DATE.sub(" ", others))
-    asked = evidence.question.words | evidence.used.words | get_stop_words() | told_by_others.words
-    told = [
+    known = evidence.question, evidence.used, told_by_others
+    asked = get_stop_words().union(*(source.words for source in known))
+    values = normalize(_CLOCK_OF_DATE.sub(" ", _OFFSET.sub("", _read_values(text))))
+    words = [
         word
-        for word in WORD.findall(normalize(_CLOCK_OF_DATE.sub(" ", _OFFSET.sub("", _read_values(text)))))
-        if (len(word) > 2 or word.isdigit())
+        for word in WORD.findall(values)
+        if len(word) > 2
+        and not word.isdigit()
         # "file" is no news of "files", nor "Friday" of another date on a Friday
         and not (word in asked or (word.isalpha() and (evidence.question.has(word) or told_by_others.has(word))))
     ]
-    numbers = [*filter(str.isdigit, told)]
-    if is_translated:
-        return not numbers or any(map(said.has, told))  # names stay as they are: "酒店叫 Aurore。"
-    tells_little = len(told) < _MIN_RESULT_WORDS and not numbers  # "soap is on the list now."
-    return tells_little or any(map(said.has, told)) or bool(CJK_RUN.search(reply))
+    asked_numbers = {number for source in known for number in NUMBER.findall(source.text)}
+    # 16:00 and 36.00 have their zeros in common
+    numbers = [number for number in NUMBER.findall(values) if number.strip("0.,") and number not in asked_numbers]
+    is_told = any(map(said.has, [*words, *numbers]))
+    # a translation keeps the numbers, and some names: "酒店叫 Aurore。"
+    tells_little = not numbers and (bool(CJK_RUN.search(f"{reply}\n{text}")) or len(words) < _MIN_RESULT_WORDS)
+    return is_told or tells_little  # "soap is on the list now."
 
 
 def _read_values(text: str) -> str:

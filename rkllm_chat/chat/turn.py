@@ -62,6 +62,7 @@ from .program_answers import (
     describe_unmade,
     has_result,
     list_said,
+    tell_unknown,
 )
 from .reply_requests import ReplyRequests
 from .reply_rules import ReplyRules
@@ -88,6 +89,7 @@ class Turn:
         self._likely_calls = LikelyCalls(chat, likely_tools)
         self._is_guess = False  # the last call was made for a part of the question that names nothing
         self._unrun = ""  # the calls of the last reply that did not run
+        self._has_made_up = False  # a call was discarded whose values the model made up
         self._answered_by: AnsweredBy = "model"
 
     @property
@@ -264,6 +266,7 @@ class Turn:
             rules, text = self._reply_rules, reply.shown_text
             discarded = self._find_unfit(reply, "chat") or rules.find_unrelated(text) or rules.find_repeated(text)
         if discarded:
+            self._has_made_up = self._has_made_up or discarded.reason == "invented"
             await emit(discarded)
         return bool(discarded)
 
@@ -383,9 +386,9 @@ class Turn:
                 try:
                     await self._requests.send(reply, kind, partial(_emit_unless_call, self._report_changes(emit)))
                     unfit = self._find_unfit(reply, kind) or rules.find_refused_fact(reply.shown_text)
-                    if kind == "words":
+                    if kind == "words" or self._is_about_unknown():
                         unfit = unfit or rules.find_guessed(reply.shown_text)
-                    if kind != kinds[-1]:
+                    if kind != kinds[-1] or has_result(chat):
                         unfit = unfit or rules.find_repeated(reply.shown_text)
                 finally:
                     kept: ReplyKind = "refusal" if rules.apologizes(reply.shown_text) else "forced"
@@ -400,6 +403,13 @@ class Turn:
             return await self._say(text, self._report_changes(emit))
         return await self._answer_with_result(emit, thought_only)
 
+    def _is_about_unknown(self) -> bool:
+        """Return whether nothing was found of what a user asks about themselves: a look-up was of a made-up value.
+
+        "When does my flight leave?" read a file that is not there, and was answered with any time.
+        """
+        return self._has_made_up and not has_result(self._chat) and self._reply_rules.is_about_user()
+
     async def _answer_with_result(self, emit: Emit, thought_only: bool) -> Reason:
         """Show the last completed result of the turn as its answer, or else what there is, as no answer."""
         chat, self._answered_by = self._chat, "result"
@@ -408,6 +418,8 @@ class Turn:
             await self._report_changes(emit, shown)(Text(f"{heading}\n{shown.text}"))
             chat.history.append(Message("assistant", heading, reply_kind="forced"))
             return "answered" if has_result(chat) else "steps"
+        if self._is_about_unknown():
+            return await self._say(tell_unknown(chat), emit)
         if thought_only and not self._unrun:
             await emit(Text(chat.words("chat.thought_only")))
         else:

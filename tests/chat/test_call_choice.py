@@ -897,6 +897,18 @@ def test_a_question_goes_on_with_another_choice_of_the_one_before(
     assert toolbox.called == [("list_ferries", {"way": way})] * is_made
 
 
+@pytest.mark.parametrize(
+    ("question", "is_near"), [("when does it close?", True), ("它几点关门", True), ("Kas bus?", False)]
+)
+def test_what_refers_to_the_turn_before_is_asked_of_its_server_first(question: str, is_near: bool) -> None:
+    told = ToolResult("desk", "get_bill", {"number": "7"}, "completed", "The gym, 19.50")
+    history = [Message("user", "Which gym is bill 7 of?"), Message("assistant", "-"), Message("tool", told.text, told)]
+    replies = ["At ten.", call_text("list_events", date="7"), "Dentist, 15:30.", *["-"] * 8]
+    chat, _, backend = open_choosing_town(replies, {question: "list_events"}, [*history, *TALKED[1:]])
+    take_turn(chat, question)
+    assert ("get_bill" in backend.forced[0] and "get_clock" not in backend.forced[0]) is is_near
+
+
 class Harbour(Town):
     """A tool whose argument is one of two choices."""
 

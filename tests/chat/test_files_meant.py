@@ -14,6 +14,7 @@ from chat.test_call_choice import open_choosing_town
 from chat.test_tools_meant import RESULTS, Shelf, Town, list_reasons, open_shelf, open_town, read
 from rkllm_chat.calls.described_calls import asks
 from rkllm_chat.chat.conversation import Conversation
+from rkllm_chat.chat.meant_files import find_meant_file
 from rkllm_chat.config.policy import Policy
 from rkllm_chat.core.events import Text
 from rkllm_chat.core.messages import Message
@@ -415,3 +416,41 @@ def test_an_answer_of_an_earlier_turn_is_asked_for_again_also_without_the_tools(
     history = [Message("user", "Read it."), Message("assistant", failed, reply_kind="forced")]
     chat, *_ = open_choosing_town(["I am sorry, but I cannot do that.", failed, "Rain falls."], {}, history)
     assert read(take_turn(chat, "Tell me something about rain")) == "Rain falls."
+
+
+@pytest.mark.parametrize(
+    ("question", "is_found"), [("when does my flight leave? see the trip folder", True), ("when is the flight?", False)]
+)
+def test_a_file_of_a_folder_that_a_question_has_in_words_is_read(tmp_path: Path, question: str, is_found: bool) -> None:
+    (tmp_path / "trip").mkdir()
+    (tmp_path / "trip" / "flight.txt").write_text("07:25", encoding="utf-8")
+    assert bool(find_meant_file(question, [str(tmp_path)])) is is_found
+
+
+def test_what_the_user_asks_about_themselves_is_not_guessed(packing: Path) -> None:
+    made_up, guess = call_text("read_file", path="/srv/nora/flight.txt"), "Your flight leaves at 10:00."
+    chat, toolbox = open_shelf(packing, [made_up, *[made_up] * 2, *[guess] * 3])
+    assert read(take_turn(chat, "When does my flight leave?")).startswith("I do not know")
+    assert toolbox.called == []
+
+
+@pytest.mark.parametrize(
+    ("question", "reply"),
+    [
+        ("whats the weather tomorow in bremen", "I'm sorry, but I don't have real-time weather data."),
+        ("明日の天気は?", "申し訳ありませんが、リアルタイムの天気はわかりません。"),
+    ],
+)
+def test_who_says_what_no_model_knows_is_not_asked_again(question: str, reply: str) -> None:
+    chat, _ = open_town([reply, *["It will be sunny.", "晴れです。"] * 2])
+    chat.toolbox = Town({})
+    chat.toolbox.TOOLS = {"get_load": Town.TOOLS["get_load"]}
+    assert read(take_turn(chat, question)) == reply
+
+
+def test_an_answer_of_an_earlier_turn_tells_no_result(packing: Path) -> None:
+    weather, path = "The weather in Bremen will be sunny.", {"path": "packing.txt"}
+    chat, _ = open_shelf(packing, [call_text("read_file", **path), *[weather] * 6])
+    chat.history[:] = [Message("user", "Weather?"), Message("assistant", weather, reply_kind="forced")]
+    answer = read(take_turn(chat, "What does packing.txt say?"))
+    assert "tent" in answer and weather not in answer
