@@ -131,6 +131,18 @@ class FileRules(TurnRules):
             taker for taker in takers if any(map(PurePosixPath(file).is_relative_to, folders.get(taker.server, ())))
         ]
 
+    def find_readers_instead(self, tool: Tool, arguments: Mapping[str, Any]) -> list[Tool]:
+        """Return the tools that read the file which the question has in words, for a look-up of what is not there.
+
+        Asked for "my flight, it is in the trip folder", a model lists "trip/folder".
+        """
+        roots = (*self._get_folders(tool), find_working_folder())
+        paths = [value for name, value in arguments.items() if is_path_name(name) and isinstance(value, str)]
+        is_there = any(os.path.exists(os.path.join(root, path)) for path in paths for root in roots)  # noqa: PTH110, PTH118
+        if may_write(tool) or is_there or not paths or self._fill_file(tool, arguments) != arguments:
+            return []
+        return self.find_readers_of_meant_file()
+
     def reads_meant_file(self, tool: Tool, arguments: Mapping[str, Any]) -> bool:
         """Return whether a call only reads the file which the question has in words."""
         return not may_write(tool) and bool(self._meant_file) and self._meant_file in arguments.values()

@@ -209,6 +209,10 @@ class ValueRules(TurnRules):
             return [] if is_translated or uses_name(arguments, other) else [tool]
         if tool.server and (owning := self._files.find_owning_tools(tool, [leaf for _, leaf in leaves], others)):
             return owning
+        if self._are_strict and not evidence.ran_or_refused:
+            readers = self._files.find_readers_instead(tool, arguments)
+            if readers and tool not in readers:
+                return readers
         # "Add a line to plan.txt" changes the file that was read for it; but a note may be of what a file says
         of_tool = " ".join(split_name(tool.name).split()[1:])
         names_other = shares_term(of_tool, evidence.question)  # the folder of "a folder for plan.txt"

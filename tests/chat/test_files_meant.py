@@ -12,7 +12,7 @@ import pytest
 from chat.scripted_app import backend_of
 from chat.test_call_choice import open_choosing_town
 from chat.test_tools_meant import RESULTS, Shelf, Town, list_reasons, open_shelf, open_town, read
-from rkllm_chat.calls.described_calls import asks
+from rkllm_chat.calls.described_calls import asks, list_places
 from rkllm_chat.chat.conversation import Conversation
 from rkllm_chat.chat.meant_files import find_meant_file
 from rkllm_chat.config.policy import Policy
@@ -425,6 +425,21 @@ def test_a_file_of_a_folder_that_a_question_has_in_words_is_read(tmp_path: Path,
     (tmp_path / "trip").mkdir()
     (tmp_path / "trip" / "flight.txt").write_text("07:25", encoding="utf-8")
     assert bool(find_meant_file(question, [str(tmp_path)])) is is_found
+
+
+def test_a_folder_that_is_not_there_is_not_listed_for_a_file_that_is_meant(tmp_path: Path) -> None:
+    (tmp_path / "trip").mkdir()
+    flight = tmp_path / "trip" / "flight.txt"
+    flight.write_text("07:25", encoding="utf-8")
+    read_file = call_text("read_file", path="trip/folder/flight.txt")
+    chat, toolbox = open_shelf(tmp_path, [call_text("list_folder", path="trip/folder"), read_file, "07:25", "-"])
+    assert "misplaced" in list_reasons(take_turn(chat, "When does my flight leave? It is in the trip folder."))
+    assert toolbox.called == [("read_file", {"path": str(flight)})]
+
+
+@pytest.mark.parametrize("question", ["ちゃんと旅行メモ.txtに書き込んで", "打开我的旅行メモ.txt"])
+def test_words_before_the_name_of_a_file_are_no_part_of_it(question: str) -> None:
+    assert list_places(question) == ["旅行メモ.txt"]
 
 
 def test_what_the_user_asks_about_themselves_is_not_guessed(packing: Path) -> None:
