@@ -53,8 +53,8 @@ from .reply_rules import ReplyRules
 from .tool_traits import (
     asks_for_change_by,
     asks_for_nothing,
-    edits_text,
     list_reading,
+    makes_text,
     may_be_meant,
     may_write,
     names_verb,
@@ -267,7 +267,7 @@ def _find_takers(chat: Conversation, tools: Sequence[Tool]) -> list[Tool]:
     question, rules = find_question(chat), FileRules(chat)
     takers = rules.find_takers(list_places(question), tools)
     if rules.names_new_file() and asks_for_change(question):
-        takers = [taker for taker in takers if may_write(taker) and not edits_text(taker)]
+        takers = [taker for taker in takers if may_write(taker) and makes_text(taker)]
     return takers or rules.find_readers_of_meant_file()
 
 
@@ -365,7 +365,9 @@ def _find_meant_call(
     places = list_places(find_question(chat))
     takers = _find_intended_tools(chat, rejected or described)
     if rejected and not (takers or has_called(chat)):
-        takers = FileRules(chat).find_takers(places, list_reading(chat.toolbox.tools))
+        is_new = asks_for_change(find_question(chat)) and FileRules(chat).names_new_file()
+        tools = [*filter(makes_text, chat.toolbox.tools)] if is_new else list_reading(chat.toolbox.tools)
+        takers = FileRules(chat).find_takers(places, tools)
     if takers and _can_ask_for(chat, takers):
         names = places or list_follow_ups(find_question(chat))
         return AskedCall(takers, by_question=bool(names), names=names)
@@ -495,10 +497,10 @@ def _find_changing_tools(chat: Conversation, question: str) -> list[Tool]:
     rules = FileRules(chat)
     files = [*filter(is_file_name, list_places("\n".join(reasons))), *rules.list_named_files()]
     changing = rules.find_takers(files, changing) or changing
-    if rules.names_new_file():  # there is nothing to edit
-        changing = [tool for tool in changing if not edits_text(tool)] or changing
     if moving := [tool for tool in rules.find_moving_tools() if tool in changing]:
         changing = moving
+    elif rules.names_new_file():  # there is nothing to edit, or to add to a repository
+        changing = [*filter(makes_text, changing)] or changing
     if rules.deletes_file():  # what writes or moves is none for it
         changing = [tool for tool in changing if shares_term(tool.name, Source("delete"))]
     ranked = rank_tools(index_tools(changing), question, chat.tool_usage.counts) if changing else []

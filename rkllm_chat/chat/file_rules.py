@@ -88,6 +88,13 @@ class FileRules(TurnRules):
         files = self.list_named_files()
         return not all(find_files([file], self._folders, find_working_folder()) for file in files)
 
+    def drop_new(self, places: Sequence[str]) -> list[str]:
+        """Return files, addresses and dates without the files that are in no folder of the servers: to be made."""
+        folders, working = self._folders, find_working_folder()
+        return [
+            place for place in places if not (folders and is_file_name(place)) or find_files([place], folders, working)
+        ]
+
     def list_unread(self) -> list[str]:
         """Return the files of the question that are in the folder of a server, and that no call of the turn was about.
 

@@ -21,7 +21,7 @@ _MAX_FILES = 500
 _LONG_WORD = re.compile(r"[^\W\d_]{6,}")
 _MIN_LIKENESS = 0.9
 """How much a long word must be like one of a file's name to be a misspelling of it (`difflib`, 0 to 1)."""
-_MIN_NAME_LENGTH = 4
+_MIN_NAME_LENGTH, _MIN_CJK_NAME_LENGTH = 4, 2
 """Characters of the name of a file from which on a question may say it in words."""
 
 
@@ -88,7 +88,8 @@ def _list_entries(folder: str, is_folder: bool) -> Iterator[tuple[str, str]]:
         with os.scandir(folder) as entries:
             for entry in islice(entries, _MAX_FILES):
                 name = _list_words(entry.name)
-                is_named = len(name) >= _MIN_NAME_LENGTH and not name.startswith(".")
+                is_long = len(name) >= (_MIN_NAME_LENGTH if name.isascii() else _MIN_CJK_NAME_LENGTH)
+                is_named = is_long and not name.startswith(".")
                 if is_named and (entry.is_dir() if is_folder else is_file_name(entry.name) and entry.is_file()):
                     yield name, entry.path
     except OSError:

@@ -29,6 +29,7 @@ __all__ = [
     "edits_text",
     "is_path_name",
     "is_search_name",
+    "makes_text",
     "may_be_meant",
     "may_write",
     "names_tool",
@@ -135,6 +136,12 @@ def edits_text(tool: Tool) -> bool:
     """Return whether a tool puts a new text in the place of an old one, as its parameters say."""
     names = [split_name(name).casefold().split() for name in properties_of(tool.schema)]
     return any(words[:1] in (["edits"], ["old"]) for words in names)
+
+
+def makes_text(tool: Tool) -> bool:
+    """Return whether a tool takes a whole text, as its parameters say, which a new file needs."""
+    names = {word for name in properties_of(tool.schema) for word in split_name(name).casefold().split()}
+    return not (edits_text(tool) or names.isdisjoint(("body", "content", "contents", "data", "text")))
 
 
 def asks_for_nothing(tools: Sequence[Tool], message: str) -> bool:

@@ -164,8 +164,7 @@ class ValueRules(TurnRules):
             return ReplyDiscarded(reason="circular", values=tool.name)
         if self._are_strict and self._files.makes_known_folder(tool, arguments):
             return ReplyDiscarded(reason="unasked", values=tool.name)
-        missing = self._files.find_missing_file(tool, arguments) if self._are_strict and not may_write(tool) else ""
-        if missing and not _names_no_value(tool, arguments, self._evidence, self._are_strict):  # else the user is asked
+        if missing := self._find_missing(tool, arguments):
             return ReplyDiscarded(reason="invented", values=f"{tool.name}: {missing}")
         is_chosen = not may_write(tool) and _may_be_chosen(arguments, evidence)
         is_chosen = is_chosen and can_choose(self._chat, evidence.question.original)
@@ -176,8 +175,9 @@ class ValueRules(TurnRules):
         if not self._chat.can_ask and _has_made_up_query(tool, arguments, evidence):
             reason = "invented"
         question = evidence.question.original
-        # who asks to remember something asks to delete nothing
-        deletes = may_write(tool) and asks_to_remember(question) and not may_be_meant(tool, question)
+        # who asks to remember something, or to make it, asks to delete nothing
+        makes = asks_to_remember(question) or shares_term("add create make write", evidence.question)
+        deletes = may_write(tool) and makes and not may_be_meant(tool, question)
         # nor does who tells something; what a change lacks is asked for where one is asked for
         tells = may_write(tool) and asks_for_nothing(self._tools, question)
         tells = tells and bool(list_unsupported_required(tool, arguments, evidence.known, evidence.question))
@@ -188,6 +188,16 @@ class ValueRules(TurnRules):
             return None
         values = ", ".join(map(_write_value, walk_leaves(arguments)))
         return ReplyDiscarded(reason=reason, values=f"{tool.name}: {values}" if values else tool.name)
+
+    def _find_missing(self, tool: Tool, arguments: Mapping[str, Any]) -> str:
+        """Return what a look-up is of that is not there: a file nobody named, or a calculation without a number."""
+        if not self._are_strict or may_write(tool):
+            return ""
+        if _calculates_nothing(tool, arguments):
+            return str(arguments["expression"])
+        missing = self._files.find_missing_file(tool, arguments)
+        # else the user is asked
+        return "" if _names_no_value(tool, arguments, self._evidence, self._are_strict) else missing
 
     def find_intended_tools(self, tool: Tool, arguments: Mapping[str, Any]) -> list[Tool]:
         """Return the tools for a file, an address or a date of the question that a call gives to another tool.
@@ -220,9 +230,12 @@ class ValueRules(TurnRules):
         used = Source("") if is_of_file and not self._has_changed(evidence) else evidence.used
         is_named = bool(tool.server) and shares_term(tool.name, evidence.question)
         is_about_question = is_named or any(evidence.question.has_part(leaf) for _, leaf in leaves)
+        places = list_places(question) or self._files.list_named_files()
+        if asks_for_change(question) and not may_write(tool):
+            places = self._files.drop_new(places)  # what is to be made is not read instead
         takers = [
             taker
-            for place in list_places(question) or self._files.list_named_files()
+            for place in places
             if not (
                 (is_about_question and (names_other or not _leaves_out_file(tool, leaves, place))) or used.has(place)
             )
@@ -267,7 +280,8 @@ class ValueRules(TurnRules):
             names and (self.find_forbidden(tool, arguments) or not uses_name(arguments, names))
         ):
             return False
-        if any(_changes_table_unasked(value, evidence.question) for value in walk_leaves(arguments)):
+        changes_table = any(_changes_table_unasked(value, evidence.question) for value in walk_leaves(arguments))
+        if changes_table or (self._are_strict and _calculates_nothing(tool, arguments)):
             return False
         if not arguments:
             # who may choose has preferred it
@@ -485,6 +499,8 @@ def _find_reason(
         return _find_first_reason(tool, arguments, evidence, is_strict, is_chosen)
     if is_strict and not (arguments or (is_relevant(tool, arguments, evidence) and is_about_more(tool, evidence))):
         return "unspoken"
+    if is_strict and _searches_for_found(tool, arguments, evidence):
+        return "circular"
     of_tool = [result for result in evidence.results if (result.server, result.tool) == (tool.server, tool.name)]
     if list_unsupported_required(tool, arguments, evidence.known) and not _takes_translations(tool, of_tool, evidence):
         return "invented"
@@ -500,6 +516,18 @@ def _find_reason(
     if any(_changes_table_unasked(value, evidence.question) for value in walk_leaves(arguments)):
         return "unasked"
     return ""
+
+
+def _searches_for_found(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence) -> bool:
+    """Return whether a call searches for what a result of the turn tells of, and the question does not speak of it.
+
+    "When is Ana's birthday? See contacts.txt" is not asked of a memory, too.
+    """
+    if may_write(tool) or not searches(tool) or shares_term(tool.server, evidence.question):
+        return False
+    values = [*walk_leaves(arguments)]
+    found = (result for result in evidence.results if result.status == "completed" and result.server != tool.server)
+    return bool(values) and any(all(map(Source(result.text).has, values)) for result in found)
 
 
 def _find_first_reason(
@@ -535,6 +563,13 @@ def _may_be_chosen(arguments: Mapping[str, Any], evidence: Evidence) -> bool:
     is_said = all(evidence.said.has(value) and not evidence.question.has(value) for value in values)
     is_about_user = not FIRST_PERSON.isdisjoint(evidence.question.words)
     return bool(values) and not (is_said and is_about_user)
+
+
+def _calculates_nothing(tool: Tool, arguments: Mapping[str, Any]) -> bool:
+    """Return whether a call calculates without a number: "SUM(food)" of a file that nobody gives it."""
+    expression = arguments.get("expression")
+    is_without = isinstance(expression, str) and not any(map(str.isdigit, expression))
+    return is_without and shares_term("calculate", Source(split_name(tool.name)))
 
 
 def _has_made_up_query(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence) -> bool:

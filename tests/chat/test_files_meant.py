@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -435,6 +436,45 @@ def test_a_folder_that_is_not_there_is_not_listed_for_a_file_that_is_meant(tmp_p
     chat, toolbox = open_shelf(tmp_path, [call_text("list_folder", path="trip/folder"), read_file, "07:25", "-"])
     assert "misplaced" in list_reasons(take_turn(chat, "When does my flight leave? It is in the trip folder."))
     assert toolbox.called == [("read_file", {"path": str(flight)})]
+
+
+@pytest.mark.parametrize("expression", ["SUM(food)", "sum(packing.txt['amount'])"])
+def test_a_calculation_without_a_number_is_none(packing: Path, expression: str) -> None:
+    call = call_text("calculate", expression=expression)
+    chat, toolbox = open_shelf(packing, [call, *["A tent and a stove."] * 6])
+    toolbox.TOOLS = {"calculate": ("board", "expression", "Calculate"), **Town.TOOLS}
+    take_turn(chat, "How much did I spend on food?")
+    assert toolbox.called == []
+
+
+@pytest.mark.parametrize(
+    ("question", "call", "is_made"),
+    [
+        ("Make a file birds.txt with the words robin and wren", ("delete_entities", {"names": ["birds"]}), False),
+        ("Delete birds from what you know", ("delete_entities", {"names": ["birds"]}), True),
+    ],
+)
+def test_who_asks_to_make_something_asks_to_delete_nothing(
+    packing: Path, question: str, call: tuple[str, Mapping[str, Any]], is_made: bool
+) -> None:
+    chat, toolbox = open_shelf(packing, [call_text(call[0], **call[1]), *["It is done."] * 6])
+    toolbox.TOOLS = {"delete_entities": ("memory", "names", "Delete entities"), **Town.TOOLS}
+    toolbox.WRITING = (*Town.WRITING, "delete_entities")
+    take_turn(chat, question)
+    assert toolbox.called == [call] * is_made
+
+
+@pytest.mark.parametrize("first", [REFUSAL, call_text("get_clock", place="Lisbon")])
+def test_a_new_file_is_made_by_a_tool_that_takes_its_text(packing: Path, first: str) -> None:
+    question = "Make a file called birds.txt with the words robin and wren"
+    chat, _, backend = open_choosing_town([first, *["-"] * 8], {})
+    chat.toolbox = toolbox = Shelf({})
+    toolbox.folder, chat.get_folders = packing, partial(dict, files=(str(packing),))
+    toolbox.TOOLS = {"git_add": ("git", "repo_path files", "Add the contents of a file to be made"), **Town.TOOLS}
+    toolbox.WRITING = (*Town.WRITING, "git_add")
+    take_turn(chat, question)
+    asked = backend.forced[0]
+    assert "write_file" in asked and not ("git_add" in asked or "read_file" in asked)
 
 
 @pytest.mark.parametrize("question", ["ちゃんと旅行メモ.txtに書き込んで", "打开我的旅行メモ.txt"])
