@@ -497,6 +497,9 @@ def _find_changing_tools(chat: Conversation, question: str) -> list[Tool]:
     rules = FileRules(chat)
     files = [*filter(is_file_name, list_places("\n".join(reasons))), *rules.list_named_files()]
     changing = rules.find_takers(files, changing) or changing
+    # what one tool of a server could not do, another one of it may: "Entity not found" of what is to be created
+    failed = {result.server for result in results if result.status == "failed"}
+    changing = [tool for tool in changing if tool.server in failed] or changing
     if moving := [tool for tool in rules.find_moving_tools() if tool in changing]:
         changing = moving
     elif rules.names_new_file():  # there is nothing to edit, or to add to a repository

@@ -66,6 +66,8 @@ _REASONS: dict[str, DeclineReason] = {
 }
 """Key of the sentence that tells the model of a call that was not run -> why it was declined."""
 
+_MAX_TRIED_CHANGES = 2
+"""How often a turn may make the same change."""
 _MAX_CORRECTIONS = 2
 """Maximum number of replies per turn that are answered with corrections."""
 
@@ -123,8 +125,12 @@ class TurnState:
 
     def is_repeat(self, fingerprints: set[str]) -> bool:
         """Return whether a reply has calls that were all made before, and no other call since makes a difference."""
-        latest = [self._find_round(fingerprint, self.rounds[:-1]) for fingerprint in fingerprints]
-        return bool(latest) and min(latest) >= 0 and self._find_changes(min(latest)) <= fingerprints
+        earlier = self.rounds[:-1]
+        latest = [self._find_round(fingerprint, earlier) for fingerprint in fingerprints]
+        if not latest or min(latest) < 0:
+            return False
+        is_tried_enough = all(self._is_tried_enough(fingerprint, earlier) for fingerprint in fingerprints)
+        return is_tried_enough or self._find_changes(min(latest)) <= fingerprints
 
     def was_made(self, fingerprint: str) -> bool:
         """Return whether a call was made before."""
@@ -133,11 +139,16 @@ class TurnState:
     def is_unchanged(self, fingerprint: str) -> bool:
         """Return whether a call was made before, and no other call of a later reply makes a difference."""
         latest = self._find_round(fingerprint, self.rounds)
-        return latest >= 0 and self._find_changes(latest) <= {fingerprint}
+        is_same = self._find_changes(latest) <= {fingerprint} or self._is_tried_enough(fingerprint, self.rounds)
+        return latest >= 0 and is_same
 
     def find_writes_since(self, fingerprint: str) -> set[str]:
         """Return the calls since the last run of a call that may have changed something."""
         return self._find_changes(self._find_round(fingerprint, self.rounds)) & self.writes
+
+    def _is_tried_enough(self, fingerprint: str, rounds: Sequence[Mapping[str, bool]]) -> bool:
+        """Return whether a change was tried often enough: two that fail in turn, each after the other, never end."""
+        return fingerprint in self.writes and sum(fingerprint in made for made in rounds) >= _MAX_TRIED_CHANGES
 
     def _find_changes(self, index: int) -> set[str]:
         """Return the calls behind a round that may make a difference to results."""
@@ -379,8 +390,9 @@ class ReplyCalls:
         return replace(run, call=replace(run.call, arguments=arguments))
 
     def _find_forbidden(self, run: PreparedCall) -> ReplyDiscarded | None:
-        """Return why a value rule forbids a call; None of one that was made before in this turn."""
-        if self._state.was_made(run.fingerprint):
+        """Return why a value rule forbids a call; one made before in this turn may write what is there by now."""
+        writes_anew = self._rules.overwrites(run.tool, run.call.arguments)
+        if self._state.was_made(run.fingerprint) and not writes_anew:
             return None
         return self._rules.find_forbidden(run.tool, run.call.arguments)
 

@@ -158,7 +158,7 @@ class ValueRules(TurnRules):
             return ReplyDiscarded(reason="unspoken", values=tool.name)
         if not self.apply_to(tool):
             return None
-        if self._are_strict and self._files.overwrites(tool, arguments):
+        if self.overwrites(tool, arguments):
             return ReplyDiscarded(reason="misplaced", values=tool.name)
         if self._are_strict and self._files.rereads(tool, arguments):
             return ReplyDiscarded(reason="circular", values=tool.name)
@@ -188,6 +188,10 @@ class ValueRules(TurnRules):
             return None
         values = ", ".join(map(_write_value, walk_leaves(arguments)))
         return ReplyDiscarded(reason=reason, values=f"{tool.name}: {values}" if values else tool.name)
+
+    def overwrites(self, tool: Tool, arguments: Mapping[str, Any]) -> bool:
+        """Return whether a call writes a file anew, or as it is; see `FileRules.overwrites`."""
+        return self._are_strict and self.apply_to(tool) and self._files.overwrites(tool, arguments)
 
     def _find_missing(self, tool: Tool, arguments: Mapping[str, Any]) -> str:
         """Return what a look-up is of that is not there: a file nobody named, or a calculation without a number."""
@@ -295,7 +299,7 @@ class ValueRules(TurnRules):
             return False
         if self._files.writes_unread(tool, arguments) or (may_write(tool) and drops_lines(arguments, evidence)):
             return False
-        if self._are_strict and self._files.overwrites(tool, arguments):
+        if self.overwrites(tool, arguments):
             return False
         if by_question and may_write(tool) and any(map(is_composed, walk_leaves(arguments))):
             return False

@@ -18,7 +18,8 @@ from rkllm_chat.chat.conversation import Conversation
 from rkllm_chat.chat.meant_files import find_meant_file
 from rkllm_chat.config.policy import Policy
 from rkllm_chat.core.events import Text
-from rkllm_chat.core.messages import Message
+from rkllm_chat.core.messages import Message, Tool
+from rkllm_chat.core.protocols import CallPosition, Consent
 from stage import call_text, take_turn
 
 REFUSAL = "I am sorry, but I cannot do that."
@@ -450,18 +451,19 @@ def test_a_calculation_without_a_number_is_none(packing: Path, expression: str) 
 @pytest.mark.parametrize(
     ("question", "call", "is_made"),
     [
-        ("Make a file birds.txt with the words robin and wren", ("delete_entities", {"names": ["birds"]}), False),
+        ("Make a file birds.txt, and tell me the time in Lisbon", ("delete_entities", {"names": ["birds"]}), False),
         ("Delete birds from what you know", ("delete_entities", {"names": ["birds"]}), True),
     ],
 )
 def test_who_asks_to_make_something_asks_to_delete_nothing(
     packing: Path, question: str, call: tuple[str, Mapping[str, Any]], is_made: bool
 ) -> None:
-    chat, toolbox = open_shelf(packing, [call_text(call[0], **call[1]), *["It is done."] * 6])
+    clock = [call_text("get_clock", place="Lisbon")] * (not is_made)
+    chat, toolbox = open_shelf(packing, [*clock, call_text(call[0], **call[1]), *["It is done."] * 6])
     toolbox.TOOLS = {"delete_entities": ("memory", "names", "Delete entities"), **Town.TOOLS}
     toolbox.WRITING = (*Town.WRITING, "delete_entities")
     take_turn(chat, question)
-    assert toolbox.called == [call] * is_made
+    assert (call in toolbox.called) is is_made
 
 
 @pytest.mark.parametrize("first", [REFUSAL, call_text("get_clock", place="Lisbon")])
@@ -509,3 +511,50 @@ def test_an_answer_of_an_earlier_turn_tells_no_result(packing: Path) -> None:
     chat.history[:] = [Message("user", "Weather?"), Message("assistant", weather, reply_kind="forced")]
     answer = read(take_turn(chat, "What does packing.txt say?"))
     assert "tent" in answer and weather not in answer
+
+
+def test_two_changes_that_call_for_each_other_come_to_an_end(packing: Path) -> None:
+    async def approve(_tool: Tool, _arguments: Mapping[str, Any], _position: CallPosition) -> Consent:
+        return "once"
+
+    note, file = call_text("add_note", name="4471", text="4471"), call_text("write_file", path="4471", content="4471")
+    replies = [*[note, file] * 6, *["It failed."] * 6]
+    chat, toolbox = open_shelf(packing, replies, approve=approve, policy=Policy("ask"))
+    toolbox.TOOLS = {"add_note": ("memory", "name text", "Add a note"), **Town.TOOLS}
+    toolbox.WRITING = (*Town.WRITING, "add_note")
+    take_turn(chat, "Please write a file, and add the note 4471")
+    assert 0 < len(toolbox.called) <= 4
+
+
+def test_a_file_that_has_what_is_to_be_written_is_not_written_again(packing: Path) -> None:
+    write = call_text("write_file", path="birds.txt", content="robin")
+    asked = list[str]()
+
+    async def approve(tool: Tool, _arguments: Mapping[str, Any], _position: CallPosition) -> Consent:
+        asked.append(tool.name)
+        if tool.name == "write_file":
+            (packing / "birds.txt").write_text("robin", encoding="utf-8")
+        return "once"
+
+    listing = call_text("list_birds", path="birds")
+    chat, toolbox = open_shelf(
+        packing, [*[write, listing] * 6, *["It is done."] * 6], approve=approve, policy=Policy("ask")
+    )
+    toolbox.TOOLS = {"list_birds": ("files", "path", "Show a folder"), **Town.TOOLS}
+    toolbox.WRITING = (*Town.WRITING, "list_birds")
+    take_turn(chat, "Make a new file birds.txt with the word robin")
+    assert asked.count("write_file") == 1
+
+
+def test_what_one_tool_of_a_server_could_not_change_is_tried_with_another_one_of_it(packing: Path) -> None:
+    add = call_text("add_observations", name="number", text="4471")
+    question = "Create and remember: my number is 4471"
+    chat, _, backend = open_choosing_town([add, "It failed.", *["-"] * 8], {question: "add_observations"})
+    chat.toolbox = toolbox = Mover({})
+    toolbox.folder, chat.get_folders = packing, partial(dict, files=(str(packing),))
+    toolbox.TOOLS = {"add_observations": ("memory", "name text", "Add observations to entities"), **Mover.TOOLS}
+    toolbox.WRITING = (*Mover.WRITING, "add_observations")
+    take_turn(chat, question)
+    assert [name for name, _ in toolbox.called] == ["add_observations"]
+    changing = [rules for rules in backend.forced if "create_entities" in rules]
+    assert changing and "create_directory" not in changing[0]
