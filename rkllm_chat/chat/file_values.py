@@ -35,9 +35,10 @@ _THIS_FOLDER = (".", "./")
 _MAX_PATH_LENGTH, _MAX_FILE_BYTES = 400, 1_000_000
 """Characters of a path that is looked for."""
 ADDS = re.compile(
-    r"\b(?:add|append|insert|put|write (?:it|them|this|that) (?:down|in)"
-    r"|hinzu|ergänze?|(?:trage?|schreibe?|setze?)\b[^.!?]*\b(?:ein|dazu|rein|hinein))\b"
-    r"|追加|足し|書き足|加到|加上|添加"
+    r"\b(?:add|append|insert|jot|put|write (?:it|them|this|that) (?:down|in)|(?:pop|stick|throw)\b[^.!?]*\b(?:on|onto)"
+    r"|hinzu|ergänze?|(?:trage?|schreibe?|setze?)\b[^.!?]*\b(?:ein|dazu|rein|hinein)"
+    r"|(?:mach|pack|schreib|setz|tu)e?\b[^.!?]*\bauf (?:de[nr]|die|meine|unsere))\b"
+    r"|追加|足し|加え|入れ(?:て|とい)|書き足|加[到上进入]|添加|加一?[个条行]"
 )
 """What a request has that adds to a file and takes nothing from it."""
 EMPTIES = re.compile(r"\b(?:blank|clear|empty|erase|leere?n?|truncate|wipe)\b|空に|空っぽ|清空")

@@ -378,6 +378,9 @@ def test_the_file_that_a_question_has_in_words_is_read_if_the_model_prefers_it(
     [
         ("put honey on the shoping list pls", "Thank you for providing the updated shopping list."),
         ("what? honey is not in the file. please write it in", "No, honey is not in the file."),
+        ("Pack honey auf die Liste in shopping.txt", "Die Liste hat Milch."),
+        ("shopping.txtにhoneyを足しといて", "honeyを足しました。"),
+        ("把honey加到shopping.txt里", "已经把honey加到文件里了。"),
     ],
 )
 def test_a_file_that_is_only_read_for_a_change_is_changed(packing: Path, question: str, reply: str) -> None:
