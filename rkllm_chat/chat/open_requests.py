@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 from ..calls.described_calls import (
@@ -265,6 +266,8 @@ class OpenRequests(TurnRules):
         evidence = self._evidence
         if not (evidence.results and self._are_strict):
             return []
+        if repairing := self._find_repairing_tools():
+            return repairing
         last = evidence.results[-1]
         failed = next(filter(found_nothing, reversed(evidence.results)), None)
         failed = failed if failed and (failed is last or is_query(failed)) else None
@@ -287,11 +290,33 @@ class OpenRequests(TurnRules):
         is_told_more = called[-1] != query and called.count(query) < _MAX_QUERIES
         return list_table_tools(own, called) or [tool for tool in own if tool.name == query and is_told_more]
 
+    def _find_repairing_tools(self) -> list[Tool]:
+        """Return the tool of its server that the error of the last call names, or the failed one once that is done.
+
+        "No changes staged for commit. Use git_add to stage changes first": then the commit is made.
+        """
+        evidence = self._evidence
+        last = evidence.results[-1]
+        is_change = (last.server, last.tool) in self._list_writing()
+        own = [tool for tool in self._tools if tool.server == last.server and (is_change or not may_write(tool))]
+        if last.status == "failed":
+            called = {result.tool for result in evidence.results if result.server == last.server}
+            named = [(last.text.find(tool.name), tool) for tool in own if _is_spelled_out(tool.name)]
+            named = [(place, tool) for place, tool in named if place >= 0 and tool.name not in called]
+            return [tool for _, tool in sorted(named, key=itemgetter(0))[:1]]
+        failed = [result for result in evidence.failures if result.server == last.server and last.tool in result.text]
+        return [tool for tool in own if failed and tool.name == failed[-1].tool and last.status == "completed"]
+
     def _may_be_read(self, request: str) -> bool:
         """Return whether a request has a word of a tool that only reads."""
         tools = [tool for tool in self._tools if tool.server and not may_write(tool)]
         reading = {term for tool in tools for term in extract_terms(describe_tool(tool))}
         return not reading.isdisjoint(extract_question_terms(request))
+
+
+def _is_spelled_out(name: str) -> bool:
+    """Return whether the name of a tool is no word: "git_add", "addFile", but not "add"."""
+    return not name.isalpha() or not (name.islower() or name.istitle())
 
 
 def _asks_for_any(part: str) -> bool:

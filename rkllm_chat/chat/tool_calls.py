@@ -83,6 +83,7 @@ class TurnState:
         rounds: The calls of each reply that were decided about, the current reply last: their fingerprints, and whether
             results may differ since. A call that only reads makes no difference when it is made again.
         writes: Those of them that may change something.
+        failed: Those of them whose last run failed.
         gave_up: Every call of the last reply was invalid and no correction is left.
     """
 
@@ -91,6 +92,7 @@ class TurnState:
     decided_calls: int = 0
     rounds: list[dict[str, bool]] = field(default_factory=list[dict[str, bool]])
     writes: set[str] = field(default_factory=set[str])
+    failed: set[str] = field(default_factory=set[str])
     gave_up: bool = False
 
     @classmethod
@@ -145,6 +147,11 @@ class TurnState:
     def find_writes_since(self, fingerprint: str) -> set[str]:
         """Return the calls since the last run of a call that may have changed something."""
         return self._find_changes(self._find_round(fingerprint, self.rounds)) & self.writes
+
+    def may_retry(self, fingerprint: str) -> bool:
+        """Return whether a call that failed may be made once more, since another one may have changed why."""
+        is_helped = fingerprint in self.failed and bool(self.find_writes_since(fingerprint))
+        return is_helped and not self._is_tried_enough(fingerprint, self.rounds)
 
     def _is_tried_enough(self, fingerprint: str, rounds: Sequence[Mapping[str, bool]]) -> bool:
         """Return whether a change was tried often enough: two that fail in turn, each after the other, never end."""
@@ -248,7 +255,8 @@ class ReplyCalls:
         anything: asked about each, a user saw two tools that tell the tables eight times.
         """
         fingerprint, state = run.fingerprint, self._state
-        if not state.was_made(fingerprint) or _only_reads(run.tool) or not self._rules.apply_to(run.tool):
+        is_open = not state.was_made(fingerprint) or state.may_retry(fingerprint)
+        if is_open or _only_reads(run.tool) or not self._rules.apply_to(run.tool):
             return False
         is_told = not self._chat.can_ask if may_write(run.tool) else not state.find_writes_since(fingerprint)
         return is_told or state.is_unchanged(fingerprint)
@@ -280,7 +288,9 @@ class ReplyCalls:
         if run and by_question and not must_ask:
             arguments = self._rules.drop_unsaid(run.tool, run.call.arguments)
             run = replace(run, call=replace(run.call, arguments=arguments))
-        if run is None or self.was_declined or self._state.was_made(run.fingerprint):
+        if run is None or self.was_declined:
+            return None
+        if self._state.was_made(run.fingerprint) and not self._state.may_retry(run.fingerprint):
             return None
         if not (must_ask or self._rules.may_offer(run.tool, run.call.arguments, by_question, names)):
             if not (names or may_write(run.tool)):
@@ -357,6 +367,11 @@ class ReplyCalls:
             await self._running.aclose()
         finally:  # also where the turn is cancelled meanwhile: each call in the history has its result
             chat, results = self._chat, self._running.results
+            for run in self._running.started:
+                result = results[run.index].result if run.index in results else None
+                (self._state.failed.add if result and result.status == "failed" else self._state.failed.discard)(
+                    run.fingerprint
+                )
             words, running, was_refused = chat.prompt_words, self._running, self.is_stopped or self._is_asking
             messages = [
                 results.get(index)

@@ -18,8 +18,8 @@ from rkllm_chat.chat.conversation import Conversation
 from rkllm_chat.chat.meant_files import find_meant_file
 from rkllm_chat.config.policy import Policy
 from rkllm_chat.core.events import Text
-from rkllm_chat.core.messages import Message, Tool
-from rkllm_chat.core.protocols import CallPosition, Consent
+from rkllm_chat.core.messages import Message, Tool, ToolResult
+from rkllm_chat.core.protocols import CallPosition, Consent, ProgressCallback
 from stage import call_text, take_turn
 
 REFUSAL = "I am sorry, but I cannot do that."
@@ -561,3 +561,33 @@ def test_what_one_tool_of_a_server_could_not_change_is_tried_with_another_one_of
     assert [name for name, _ in toolbox.called] == ["add_observations"]
     changing = [rules for rules in backend.forced if "create_entities" in rules]
     assert changing and "create_directory" not in changing[0]
+
+
+class Repository(Shelf):
+    """A repository in which nothing is staged until `git_add` is called."""
+
+    TOOLS: Mapping[str, tuple[str, str, str]] = {
+        **Town.TOOLS,
+        "git_commit": ("git", "message", "Record changes to the repository"),
+        "git_add": ("git", "files", "Add the contents of files to the staging area"),
+    }
+    WRITING: Sequence[str] = (*Town.WRITING, "git_commit", "git_add")
+
+    async def call(self, tool: Tool, arguments: Mapping[str, Any], progress: ProgressCallback) -> ToolResult:
+        result = await super().call(tool, arguments, progress)
+        if tool.name == "git_add" or (tool.name == "git_commit" and "git_add" in dict(self.called)):
+            return replace(result, status="completed", text="Done.")
+        staged = "No changes staged for commit. Use git_add to stage changes first; git_status shows what is staged."
+        return replace(result, text=staged) if tool.name == "git_commit" else result
+
+
+def test_what_an_error_says_is_done_and_the_call_made_again(packing: Path) -> None:
+    question = "commit my change of packing.txt with the message 'Add a stove'"
+    commit, add = ("git_commit", {"message": "Add a stove"}), ("git_add", {"files": ["packing.txt"]})
+    failed = "Nothing is staged."
+    replies = [call_text(*commit[:1], **commit[1]), failed, call_text("git_add", **add[1]), "It is staged."]
+    chat, _, _ = open_choosing_town([*replies, call_text("git_commit", **commit[1]), "Done."], {question: "git_commit"})
+    chat.toolbox = toolbox = Repository({})
+    toolbox.folder, chat.get_folders = packing, partial(dict, git=(str(packing),))
+    assert "Done" in read(take_turn(chat, question))
+    assert toolbox.called == [commit, add, commit]
