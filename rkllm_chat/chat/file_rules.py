@@ -35,9 +35,10 @@ __all__ = ["FileRules"]
 _DRIVE = re.compile(r"^[A-Za-z]:(?=[\\/])")
 """How a path of Windows begins, which models make up."""
 _DELETED_FILE = (
-    r"\b(?:delete|remove|erase|lösche?|entferne?)\s+(?:(?:my|the|die|meine)\s+)?(?:(?:file|datei)\s+)?[\"'`“]?{file}",
-    r"{file}[」』\"'”]?を?(?:削除|消)",
-    r"(?:删除|删掉|刪除)(?:掉|文件|这个文件)?\s*[“\"']?{file}|把[“\"']?{file}[”\"']?删",
+    r"\b(?:delete|remove|erase|get rid of|throw away|lösche?|entferne?|wirf)\s+"
+    r"(?:(?:my|the|die|meine)\s+)?(?:(?:file|datei)\s+)?[\"'`“]?{file}",
+    r"{file}[」』\"'”]?を?(?:削除|消|捨て)",
+    r"(?:删除|删掉|刪除|扔掉|去掉)(?:掉|文件|这个文件)?\s*[“\"']?{file}|把[“\"']?{file}[”\"']?删",
 )
 """How a request says that a file is to be deleted."""
 

@@ -68,7 +68,14 @@ def test_a_file_that_is_only_moved_is_not_read_first(packing: Path, question: st
 
 
 @pytest.mark.parametrize(
-    "question", ["Delete packing.txt", "packing.txt を削除してください", "请删除packing.txt", "Lösch bitte packing.txt"]
+    "question",
+    [
+        "Delete packing.txt",
+        "please get rid of the file packing.txt, i dont need it",
+        "packing.txt を削除してください",
+        "请删除packing.txt",
+        "Lösch bitte packing.txt",
+    ],
 )
 @pytest.mark.parametrize("content", ["", LINES, "deleted"])
 def test_a_file_to_delete_is_not_written(packing: Path, question: str, content: str) -> None:
