@@ -114,8 +114,10 @@ _CHANGE_REQUEST = re.compile(
 )
 """A question that asks for a change."""
 _REMEMBER_REQUEST = re.compile(
-    r"(?:^|[.,;:!?\n]\s*|\b(?:please|and|then|also|to|you)\s+)(?:remember|memori[sz]e|note|keep in mind)\b"
-    r"|\bmerke? dir\b|覚え(?:て(?:おいて|ください|下さい|[。、]|$)|といて)|メモ(?:して|っといて)"
+    r"(?:^|[.,;:!?\n]\s*|\b(?:please|and|then|also|to|you)\s+)(?:remember|memori[sz]e|note)\b"
+    r"|\bkeep (?:(?:it|that|this) )?in mind\b|\bdo(?:n['’]?t| not) forget (?!to\b)"
+    r"|\bmerke? dir\b|\bvergiss nicht\b|忘れない(?:で|ように)|(?:别|不要)忘"
+    r"|覚え(?:て(?:おいて|ください|下さい|[。、]|$)|といて)|メモ(?:して|っといて)"
     r"|[记記](?:住|下|一下|着|好)",
     re.IGNORECASE,
 )

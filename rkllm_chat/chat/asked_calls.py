@@ -66,6 +66,8 @@ from .value_rules import ValueRules
 
 _MAKING = ("create", "make", "write")
 """How the name of a tool begins for what a model may as well write into its reply."""
+_REMEMBERING = "remember a fact in the memory"
+"""What somebody wants who asks to keep something in mind."""
 _MAX_LIKELY = 3
 """How many likely tools a model may be made to call that names none."""
 
@@ -296,7 +298,7 @@ def _list_chosen_calls_behind(chat: Conversation) -> Iterator[AskedCall]:
         # of all of them a model calls anything behind the one that failed
         yield AskedCall(others, by_question=True, is_chosen=True, is_likely=True)
     # first in the conversation, which says what is asked of "what at the harbour?"
-    if left_over := requests.find_left_over():
+    if (left_over := requests.find_left_over()) and not _asks_to_store(chat):
         tools = list_choosable_tools(chat, find_question(chat))
         takers = FileRules(chat).find_takers(left_over, tools)
         yield AskedCall(takers or tools, by_question=True, names=left_over, is_chosen=True)
@@ -506,7 +508,10 @@ def _find_changing_tools(chat: Conversation, question: str) -> list[Tool]:
         changing = [*filter(makes_text, changing)] or changing
     if rules.deletes_file():  # what writes or moves is none for it
         changing = [tool for tool in changing if shares_term(tool.name, Source("delete"))]
-    ranked = rank_tools(index_tools(changing), question, chat.tool_usage.counts) if changing else []
+    index, counts = index_tools(changing), chat.tool_usage.counts
+    ranked = rank_tools(index, question, counts) if changing else []
+    if changing and asks_to_remember(question):  # in whatever words
+        ranked = ranked or rank_tools(index, _REMEMBERING, counts)
     likely = ranked or (changing if files else [])
     likely = likely[:_MAX_LIKELY]
     return likely if _can_ask_for(chat, likely) else []

@@ -155,7 +155,7 @@ class OpenRequests(TurnRules):
         question = evidence.question.original
         is_failed = len(made) == 1 and made[0].status == "failed"
         may_try = can_choose(self._chat, question) or can_compare(self._chat)
-        if asks_for_change(question) or not (is_failed and may_try):
+        if asks_for_change(question) or asks_to_remember(question) or not (is_failed and may_try):
             return []
         others = [tool for tool in self._tools if tool.server and not may_write(tool) and tool.name != made[0].tool]
         used = made[0].arguments.keys()

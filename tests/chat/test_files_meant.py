@@ -194,7 +194,13 @@ def test_a_part_of_a_question_that_a_file_answers_is_not_looked_up() -> None:
 
 @pytest.mark.parametrize(
     "question",
-    ["妹の誕生日は5月2日、覚えといて", "Merk dir bitte: mein Zug fährt freitags", "记一下，妹妹的生日是5月2日"],
+    [
+        "妹の誕生日は5月2日、覚えといて",
+        "Merk dir bitte: mein Zug fährt freitags",
+        "记一下，妹妹的生日是5月2日",
+        "小周养了一只猫，名字叫豆豆，你替我记着",
+        "Tobias has stopped eating fish, keep that in mind will you",
+    ],
 )
 def test_what_is_to_be_remembered_is_looked_up_nowhere(question: str) -> None:
     clock, stored = call_text("get_clock", place="5月2日"), [{"name": question, "observations": [question]}]
