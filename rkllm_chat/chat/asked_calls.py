@@ -6,6 +6,7 @@ can be held to a grammar is made to call one of the tools; others are asked for 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -53,6 +54,7 @@ from .reply_rules import ReplyRules
 from .tool_traits import (
     asks_for_change_by,
     asks_for_nothing,
+    describe_tool,
     list_reading,
     makes_text,
     may_be_meant,
@@ -64,6 +66,12 @@ from .tool_traits import (
 )
 from .value_rules import ValueRules
 
+_PLACE = re.compile(
+    r"\b(?:aus|from|im|in)\s+(?:(?:dem|den|der|die|my|our|the)\s+)?(\w{4,})"
+    r"|([ァ-ヶー]{3,})(?:で|に|から)|([\u4e00-\u9fff]{2,4})[里中内]",
+    re.IGNORECASE,
+)
+"""Where a question says that something is."""
 _MAKING = ("create", "make", "write")
 """How the name of a tool begins for what a model may as well write into its reply."""
 _REMEMBERING = "remember a fact in the memory"
@@ -229,6 +237,9 @@ def _list_chosen_calls(
     if ReplyRules(chat).tells_what_was_said(reply if rejected is None else "", values):
         return
     requests = OpenRequests(chat)
+    shown = [tool for call in described for tool in find_tools(call.name, tools)]
+    if shown and rejected is None:  # its values are not those of the question
+        yield AskedCall(shown, question, by_question=True)
     if rejected and (meant := _find_meant_call(chat, reply, rejected, described)):
         yield meant
     else:
@@ -247,7 +258,13 @@ def _list_chosen_calls(
     yield from _list_calls_for_lack(chat, reply, rejected)
     # "What does the memory say of Ben?" is not of the machine's
     if domain := _find_domain_reading_tools(chat, question):
-        yield AskedCall(domain, is_chosen=True)
+        yield AskedCall(domain, is_chosen=not _says_where(question, domain))
+
+
+def _says_where(question: str, tools: Sequence[Tool]) -> bool:
+    """Return whether a question says that what it asks for is where these tools look: "prices are in the database"."""
+    places = [Source(next(filter(None, match.groups()))) for match in _PLACE.finditer(question)]
+    return any(shares_term(describe_tool(tool), place) for tool in tools for place in places)
 
 
 def _list_calls_going_on(chat: Conversation, question: str) -> Iterator[AskedCall]:

@@ -147,18 +147,19 @@ class ChosenCalls:
         return None
 
     async def list_meant(self, described: Sequence[ToolCall], emit: Emit) -> list[ToolCall]:
-        """Return the calls that a first reply describes, without those of no arguments that the model would not make.
+        """Return the calls that a first reply describes, without those that the model, asked, would not make.
 
-        "To find out how long the batter rests, you can use `get_load`."
+        Asked about are changes, and calls without arguments: "To find out how long the batter rests, you can use
+        `get_load`."
         """
-        question = find_question(self._chat)
-        return [
-            call
-            for call in described
-            if call.arguments
-            or not self.are_asked_first
-            or await self._measure_preference(describe_call(call.name, {}), question, emit) > 0
-        ]
+        question, meant = find_question(self._chat), list[ToolCall]()
+        for call in described:
+            changes = any(map(may_write, find_tools(call.name, self._chat.toolbox.tools)))
+            is_sure = not self.are_asked_first or not (changes or not call.arguments)
+            described_call = describe_call(call.name, call.arguments)
+            if is_sure or await self._measure_preference(described_call, question, emit) > 0:
+                meant.append(call)
+        return meant
 
     def list_likelier(self) -> list[ToolCall]:
         """Return the call of a likelier tool in the place of those that were discarded for it, once."""

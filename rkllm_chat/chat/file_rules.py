@@ -115,12 +115,14 @@ class FileRules(TurnRules):
         if self.deletes_file() or self.find_moving_tools():
             return []
         reading = list_reading(self._tools)
-        return [
+        takers = [
             taker
             for file in self.list_unread()
             for taker in find_takers(file, reading)
             if taker.server in self._find_owners(file)
         ]
+        # not what tells how large it is
+        return [taker for taker in takers if names_verb(taker, Source("read"))] or takers
 
     def _find_owners(self, file: str) -> list[str]:
         """Return the servers that have a file in one of their folders."""
@@ -243,23 +245,25 @@ class FileRules(TurnRules):
         return any(os.path.isdir(os.path.join(root, path)) for path in unnamed for root in roots)  # noqa: PTH112, PTH118
 
     def find_missing_file(self, tool: Tool, arguments: Mapping[str, Any]) -> str:
-        """Return the first file in the arguments that does not exist and was not mentioned before; "" for none.
+        """Return the first path in the arguments that does not exist and was not mentioned before; "" for none.
+
+        It is of a file, or out of the folders of the server.
 
         "Tell me a story about a fox." read fuchs.txt, and the error was the answer.
         """
         folders = self._get_folders(tool)
-        files = [
-            value
-            for name, value in arguments.items()
-            if is_path_name(name) and isinstance(value, str) and is_file_name(_DRIVE.sub("", value))
-        ]
+        paths = [value for name, value in arguments.items() if is_path_name(name) and isinstance(value, str)]
         if not folders:
             return ""
-        known = self._evidence.known.text
+        known, working = self._evidence.known.text, find_working_folder()
+        # "/home/user/shoes" is in none of the folders that the server may read
+        absolute = [path for path in paths if PurePosixPath(path).is_absolute() and normalize(path) not in known]
+        outside = [path for path in absolute if not any(map(PurePosixPath(path).is_relative_to, (*folders, working)))]
         if meant := self._meant_file:
             known = known.replace(normalize(meant), "")  # that it is there was not said
+        files = [path for path in paths if is_file_name(_DRIVE.sub("", path))]
         unknown = [file for file in files if normalize(PureWindowsPath(file).name) not in known]
-        return next((file for file in unknown if not find_files(file, folders, find_working_folder())), "")
+        return next((path for path in (*unknown, *outside) if not find_files(path, folders, working)), "")
 
     def amend(self, tool: Tool, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the arguments with the files and folders that are meant, and the lines that a change must keep."""

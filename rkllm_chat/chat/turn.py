@@ -35,6 +35,7 @@ from ..core.messages import EMPTY_REPLY, Message, ReplyKind, ToolCall, ToolResul
 from ..prompt.budget import MAX_TOKEN_LENGTH
 from ..storage.session_records import End, TurnFinished
 from .asked_calls import AskedCall, find_corrected_call, has_called, list_asked_calls
+from .builtin_tools import BUILTIN_TOOLS
 from .chosen_calls import ChosenCalls
 from .context import (
     PromptKind,
@@ -341,7 +342,10 @@ class Turn:
 
     async def _refuses(self, reply: ReplyStream, emit: Emit) -> bool:
         """Return whether a reply refuses what the model may do without the tools, or points to them, and say so."""
-        is_first = not (reply.described or has_result(self._chat))
+        # a call of the program's own tools, such as a list of resources, is none that a user asks for
+        own = {tool.name for tool in (*self._chat.toolbox.tools, *BUILTIN_TOOLS) if not tool.server}
+        is_described = any(event.call.name not in own for event in reply.described)
+        is_first = not (is_described or has_result(self._chat))
         rules, text = self._reply_rules, reply.shown_text
         if refused := (rules.find_refused(text) or rules.find_pointing(text)) if is_first else None:
             await emit(refused)

@@ -514,7 +514,9 @@ def _find_reason(
         return "circular"
     is_asked = names_verb(tool, evidence.question) or (asks_for_change(question) if is_strict else has_new)
     if is_strict and has_changed:
-        is_asked = is_asked and has_new  # behind a change, another one is of something else
+        # behind a change, another one is of something else, or what its server does with it: "and switch over to it"
+        is_next = not of_tool and tool.server == evidence.results[-1].server and names_verb(tool, evidence.question)
+        is_asked = is_asked and (has_new or is_next)
     if may_write(tool) and not (is_asked and not (is_strict and is_question(question))):
         return "unasked"
     if any(_changes_table_unasked(value, evidence.question) for value in walk_leaves(arguments)):

@@ -604,3 +604,60 @@ def test_what_an_error_says_is_done_and_the_call_made_again(packing: Path) -> No
     toolbox.folder, chat.get_folders = packing, partial(dict, git=(str(packing),))
     assert "Done" in read(take_turn(chat, question))
     assert toolbox.called == [commit, add, commit]
+
+
+def test_a_second_change_of_what_was_just_made_is_made(packing: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    branch, switch = ("git_branch", {"name": "june"}), ("git_checkout", {"name": "june"})
+    replies = [call_text(branch[0], name="june"), call_text(switch[0], name="june"), *["-"] * 4]
+    chat, toolbox = open_shelf(packing, replies)
+    toolbox.TOOLS = {
+        "git_branch": ("git", "name", "Create a branch"),
+        "git_checkout": ("git", "name", "Switch branches"),
+        **Town.TOOLS,
+    }
+    toolbox.WRITING = (*Town.WRITING, "git_branch", "git_checkout")
+    monkeypatch.setitem(RESULTS, "git_branch", "Created june.")
+    take_turn(chat, "create a branch june and switch over to it")
+    assert toolbox.called == [branch, switch]
+
+
+@pytest.mark.parametrize(
+    ("question", "is_made"), [("need shoes, do you know my size?", False), ("What is in /home/user/shoes?", True)]
+)
+def test_a_path_out_of_the_folders_of_a_server_is_not_listed(packing: Path, question: str, is_made: bool) -> None:
+    replies = [call_text("list_folder", path="/home/user/shoes"), *["I do not know."] * 6]
+    chat, _, _ = open_choosing_town(replies, {question: "list_folder"})
+    chat.toolbox = toolbox = Shelf({})
+    chat.get_folders = partial(dict, files=(str(packing),))
+    take_turn(chat, question)
+    assert bool(toolbox.called) is is_made
+
+
+def test_a_list_of_resources_that_a_reply_describes_is_no_answer() -> None:
+    call = '{"name": "list_resources", "arguments": {}}'
+    reply = f"You can use the `list_resources` function:\n```json\n{call}\n```\nThis will help."
+    chat, _, _ = open_choosing_town([reply, *["Portuguese."] * 4], {})
+    assert read(take_turn(chat, "which language do ppl speak in brazil")) == "Portuguese."
+
+
+@pytest.mark.parametrize(
+    ("question", "is_asked"),
+    [
+        ("a customer wants a pump, any left? products are in the database", True),
+        ("ポンプの在庫は？データベースで調べて", True),
+        ("any pumps left for a customer of the database team?", False),
+    ],
+)
+def test_what_is_said_to_be_in_a_database_is_looked_up_there(question: str, is_asked: bool) -> None:
+    chat, toolbox, _ = open_choosing_town(["Pumps are nice.", *[call_text("list_tables")] * 2, *["-"] * 8], {})
+    take_turn(chat, question)
+    assert (toolbox.called[:1] == [("list_tables", {})]) is is_asked
+
+
+def test_a_call_that_a_reply_describes_with_another_value_is_asked_for() -> None:
+    question, right = "what time is it in vilnius", call_text("get_clock", place="vilnius")
+    shown = call_text("get_clock", place="Riga").splitlines()[1]
+    reply = f"You can use it so:\n```\n{shown}\n```\nand see what it says."
+    chat, toolbox, _ = open_choosing_town([reply, right, RESULTS["get_clock"], *["-"] * 4], {})
+    take_turn(chat, question)
+    assert toolbox.called == [("get_clock", {"place": "vilnius"})]
