@@ -52,7 +52,7 @@ _REFUSAL = re.compile(
 _NO_LIVE_INFORMATION = re.compile(
     r"\b(?:real[- ]?time|up[- ]to[- ]date|live|current) (?:\w+ )?"
     r"(?:access|data|forecasts?|information|news|prices?|weather)"
-    r"|リアルタイム|最新の?(?:情報|データ)|实时|即時|最新(?:的)?(?:信息|数据|資訊)|(?:Echtzeit|aktuellen?\b)",
+    r"|リアルタイム|最新の?(?:情報|データ)|实时|即時|最新的?(?:信息|数据|資訊)",
     re.IGNORECASE,
 )
 _NEEDS_LOOK_UP = re.compile(

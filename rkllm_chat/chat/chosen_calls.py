@@ -155,9 +155,9 @@ class ChosenCalls:
         question, meant = find_question(self._chat), list[ToolCall]()
         for call in described:
             changes = any(map(may_write, find_tools(call.name, self._chat.toolbox.tools)))
-            is_sure = not self.are_asked_first or not (changes or not call.arguments)
             described_call = describe_call(call.name, call.arguments)
-            if is_sure or await self._measure_preference(described_call, question, emit) > 0:
+            is_in_question = self.are_asked_first and (changes or not call.arguments)
+            if not is_in_question or await self._measure_preference(described_call, question, emit) > 0:
                 meant.append(call)
         return meant
 
@@ -338,7 +338,9 @@ class ChosenCalls:
 
     def _goes_on_with(self, call: ToolCall, message: str) -> bool:
         """Return whether a message says the only value in which a call is not that of the turn before: "火曜は?"."""
-        return bool(changed := self._find_changed(call)) and Source(message).has(call.arguments.get(changed))
+        value = call.arguments.get(self._find_changed(call))
+        is_word = isinstance(value, str | int | float) and not isinstance(value, bool)
+        return is_word and Source(message).has(value)
 
     def _find_changed(self, call: ToolCall) -> str:
         """Return the only argument in which a call is not that of the turn before, if the question goes on with it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from difflib import get_close_matches
 from functools import lru_cache
 from itertools import islice
@@ -39,22 +39,36 @@ def find_meant_file(question: str, folders: Sequence[str]) -> str:
     """
     if not (question and folders) or list_places(question):
         return ""
-    found = [path for folder in folders for path in _list_named(question, folder, is_folder=False)]
-    inner = [path for folder in folders for path in _list_named(question, folder, is_folder=True)]
-    found += [path for folder in inner for path in _list_named(question, folder, is_folder=False)]
+    found = [path for folder in folders for path in _list_named(question, folder, _find_age(folder), is_folder=False)]
+    inner = [path for folder in folders for path in _list_named(question, folder, _find_age(folder), is_folder=True)]
+    found += [path for folder in inner for path in _list_named(question, folder, _find_age(folder), is_folder=False)]
     return found[0] if len(found) == 1 else ""
 
 
-def _list_named(question: str, folder: str, *, is_folder: bool) -> list[str]:
+@lru_cache(maxsize=64)  # the rules on a turn ask it some hundred times
+def _list_named(question: str, folder: str, _age: int, *, is_folder: bool) -> tuple[str, ...]:
     """Return the full paths of the files, or folders, directly in a folder whose names a question has in words."""
-    plain = question.casefold()
+    plain, asked = question.casefold(), {*extract_terms(question)}
     # the first letters alone rule out nearly all files of a large folder
     near = [entry for entry in _list_entries(folder, is_folder) if entry[0][:3].casefold() in plain]
-    return [
-        path
-        for name, path in near
-        if (terms := _extract_terms(name)) and terms <= {*extract_terms(_respell(question, name))}
-    ]
+    return tuple(path for name, path in near if _is_said(name, plain, asked))
+
+
+def _is_said(name: str, question: str, asked: Set[str]) -> bool:
+    """Return whether a question has all terms of a name, whose words may be misspelled in it."""
+    terms = _extract_terms(name)
+    left = terms - asked
+    if left and any(map(_LONG_WORD.fullmatch, name.split())):
+        left = terms - {*extract_terms(_respell(question, name))}
+    return bool(terms) and not left
+
+
+def _find_age(folder: str) -> int:
+    """Return what changes with the entries of a folder."""
+    try:
+        return os.stat(folder).st_mtime_ns  # noqa: PTH116
+    except OSError:
+        return 0
 
 
 def is_put_into(question: str, file: str) -> bool:

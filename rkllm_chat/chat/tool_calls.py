@@ -369,9 +369,9 @@ class ReplyCalls:
             chat, results = self._chat, self._running.results
             for run in self._running.started:
                 result = results[run.index].result if run.index in results else None
-                (self._state.failed.add if result and result.status == "failed" else self._state.failed.discard)(
-                    run.fingerprint
-                )
+                self._state.failed.discard(run.fingerprint)
+                if result and result.status == "failed":
+                    self._state.failed.add(run.fingerprint)
             words, running, was_refused = chat.prompt_words, self._running, self.is_stopped or self._is_asking
             messages = [
                 results.get(index)
@@ -406,8 +406,8 @@ class ReplyCalls:
 
     def _find_forbidden(self, run: PreparedCall) -> ReplyDiscarded | None:
         """Return why a value rule forbids a call; one made before in this turn may write what is there by now."""
-        writes_anew = self._rules.overwrites(run.tool, run.call.arguments)
-        if self._state.was_made(run.fingerprint) and not writes_anew:
+        was_made = self._state.was_made(run.fingerprint)
+        if was_made and not self._rules.overwrites(run.tool, run.call.arguments):
             return None
         return self._rules.find_forbidden(run.tool, run.call.arguments)
 

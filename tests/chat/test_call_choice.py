@@ -897,6 +897,15 @@ def test_a_question_goes_on_with_another_choice_of_the_one_before(
     assert toolbox.called == [("list_ferries", {"way": way})] * is_made
 
 
+def test_what_is_true_is_not_what_a_question_goes_on_with() -> None:
+    told = ToolResult("board", "get_clock", {"place": "Oslo"}, "completed", "18:20")
+    history = [Message("user", "What time is it?"), Message("assistant", "-"), Message("tool", "18:20", told)]
+    replies = ["Later.", *[call_text("get_clock", place=True)] * 3, *["-"] * 6]
+    chat, town, _ = open_choosing_town(replies, {}, [*history, *TALKED[1:]])
+    take_turn(chat, "and back?")
+    assert town.called == []
+
+
 @pytest.mark.parametrize(
     ("question", "is_near"), [("when does it close?", True), ("它几点关门", True), ("Kas bus?", False)]
 )
