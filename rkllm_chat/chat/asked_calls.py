@@ -31,7 +31,7 @@ from ..calls.described_calls import (
     works_out,
 )
 from ..calls.schema.resolve import properties_of
-from ..calls.tool_names import find_tools, shown_names
+from ..calls.tool_names import find_by_parameters, find_tools, shown_names
 from ..core.messages import Tool, ToolCall
 from ..prompt.budget import find_last_turn
 from ..prompt.tool_ranking import (
@@ -139,15 +139,24 @@ def _list_asked_calls(
 ) -> Iterator[AskedCall]:
     if corrected := find_corrected_call(chat):
         yield corrected
-    moving = [] if not chat.profile.forces_calls or has_called(chat) else FileRules(chat).find_moving_tools()
-    if moving and _can_ask_for(chat, moving):
-        yield AskedCall(moving, by_question=True)
+    if not has_called(chat) and chat.profile.forces_calls:
+        for tools in (_find_spelled_tools(chat, rejected or ()), FileRules(chat).find_moving_tools()):
+            if tools and _can_ask_for(chat, tools):
+                yield AskedCall(tools, by_question=True)
     if (readers := _find_readers(chat)) and _can_ask_for(chat, readers):
         yield AskedCall(readers, by_question=True, names=FileRules(chat).list_unread())
     if (readers := _find_readers_of_meant_file(chat, reply)) and _can_ask_for(chat, readers):
         yield AskedCall(readers, by_question=True)
     if not (chat.profile.forces_calls and asks_for_nothing(chat.toolbox.tools, find_question(chat))):
         yield from _list_calls_for_question(chat, reply, rejected, described)
+
+
+def _find_spelled_tools(chat: Conversation, rejected: Sequence[ToolCall]) -> list[Tool]:
+    """Return the tools that void calls mean by another name: `rename_file` with the parameters of `move_file`."""
+    tools = chat.toolbox.tools
+    unknown = [call for call in rejected if not find_tools(call.name, tools)]
+    meant = [find_by_parameters(call.arguments, tools) for call in unknown]
+    return [found[0] for found in meant if len(found) == 1]
 
 
 def _list_calls_for_question(

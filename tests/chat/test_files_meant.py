@@ -661,3 +661,15 @@ def test_a_call_that_a_reply_describes_with_another_value_is_asked_for() -> None
     chat, toolbox, _ = open_choosing_town([reply, right, RESULTS["get_clock"], *["-"] * 4], {})
     take_turn(chat, question)
     assert toolbox.called == [("get_clock", {"place": "vilnius"})]
+
+
+def test_a_tool_that_is_called_by_another_name_is_asked_for_first(packing: Path) -> None:
+    question = "packing.txt is a silly name, call it bag.txt instead"
+    arguments = {"source": "packing.txt", "destination": "bag.txt"}
+    replies = [call_text("rename_file", **arguments), call_text("move_file", **arguments), "It is renamed.", *["-"] * 6]
+    chat, _, backend = open_choosing_town(replies, {})
+    chat.toolbox = toolbox = Mover({})
+    toolbox.folder, chat.get_folders = packing, partial(dict, files=(str(packing),))
+    take_turn(chat, question)
+    assert "move_file" in backend.forced[0] and "read_file" not in backend.forced[0]
+    assert toolbox.called == [("move_file", arguments)]
