@@ -6,7 +6,6 @@ can be held to a grammar is made to call one of the tools; others are asked for 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -54,24 +53,18 @@ from .reply_rules import ReplyRules
 from .tool_traits import (
     asks_for_change_by,
     asks_for_nothing,
-    describe_tool,
     list_reading,
     makes_text,
     may_be_meant,
     may_write,
     names_verb,
+    says_where,
     searches,
     shares_term,
     takes_query,
 )
 from .value_rules import ValueRules
 
-_PLACE = re.compile(
-    r"\b(?:aus|from|im|in)\s+(?:(?:dem|den|der|die|my|our|the)\s+)?(\w{4,})"
-    r"|([ァ-ヶー]{3,})(?:で|に|から)|([\u4e00-\u9fff]{2,4})[里中内]",
-    re.IGNORECASE,
-)
-"""Where a question says that something is."""
 _MAKING = ("create", "make", "write")
 """How the name of a tool begins for what a model may as well write into its reply."""
 _REMEMBERING = "remember a fact in the memory"
@@ -267,13 +260,7 @@ def _list_chosen_calls(
     yield from _list_calls_for_lack(chat, reply, rejected)
     # "What does the memory say of Ben?" is not of the machine's
     if domain := _find_domain_reading_tools(chat, question):
-        yield AskedCall(domain, is_chosen=not _says_where(question, domain))
-
-
-def _says_where(question: str, tools: Sequence[Tool]) -> bool:
-    """Return whether a question says that what it asks for is where these tools look: "prices are in the database"."""
-    places = [Source(next(filter(None, match.groups()))) for match in _PLACE.finditer(question)]
-    return any(shares_term(describe_tool(tool), place) for tool in tools for place in places)
+        yield AskedCall(domain, is_chosen=not says_where(question, domain))
 
 
 def _list_calls_going_on(chat: Conversation, question: str) -> Iterator[AskedCall]:
@@ -333,6 +320,11 @@ def _list_chosen_calls_behind(chat: Conversation) -> Iterator[AskedCall]:
         # in the conversation, a model may repeat the first call
         for request in (*requests.list_named_parts(), ""):
             yield AskedCall(joined, request, by_question=True, is_joined=True)
+    # "Is theirs dearer than ours? Our prices are in the database."
+    question, made = find_question(chat), list_called(chat)
+    domain = [tool for tool in _find_domain_reading_tools(chat, question) if (tool.server, tool.name) not in made]
+    if domain and says_where(question, domain):
+        yield AskedCall(domain)
 
 
 def _list_compared_calls(chat: Conversation, rejected: Sequence[ToolCall] | None) -> Iterator[AskedCall]:

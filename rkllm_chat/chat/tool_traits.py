@@ -34,6 +34,7 @@ __all__ = [
     "may_write",
     "names_tool",
     "names_verb",
+    "says_where",
     "searches",
     "shares_term",
     "split_name",
@@ -73,6 +74,13 @@ _ORDER = re.compile(
 )
 """How a description begins that tells what to do, or is done, and not what there is: "Fork a repository", "Does what it
 says", and not "Rules of the house", "What a guest pays", "Slots still free"."""
+
+_PLACE = re.compile(
+    r"\b(?:aus|from|im|in)\s+(?:(?:dem|den|der|die|my|our|the)\s+)?(\w{4,})"
+    r"|([ァ-ヶー]{3,})(?:で|に|から)|([\u4e00-\u9fff]{2,4})[里中内]",
+    re.IGNORECASE,
+)
+"""Where a question says that something is."""
 
 
 def may_write(tool: Tool) -> bool:
@@ -130,6 +138,12 @@ def asks_for_change_by(tools: Sequence[Tool], message: str) -> bool:
     """Return whether a message asks to change something, or for what one of these tools does that changes something."""
     verbs = (_find_verb(tool.name, tool.description) for tool in tools if may_write(tool))
     return asks_for_change(message) or any(requests_verb(verb, message) for verb in verbs)
+
+
+def says_where(question: str, tools: Sequence[Tool]) -> bool:
+    """Return whether a question says that what it asks for is where these tools look: "prices are in the database"."""
+    places = [Source(next(filter(None, match.groups()))) for match in _PLACE.finditer(question)]
+    return any(shares_term(describe_tool(tool), place) for tool in tools for place in places)
 
 
 def edits_text(tool: Tool) -> bool:

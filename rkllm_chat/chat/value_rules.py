@@ -130,6 +130,7 @@ _SAID_TIME = re.compile(
     r"\d|\b(?:noon|midnight|midday|half|quarter|o['’]clock|mittags?|mitternachts?)\b|正午|中午|[点點半]"
 )
 """What a question has that says a time of the day."""
+_SQL_PARAMETER = re.compile(r"(?:=|\bVALUES\s*\(|,)\s*(?:\?|%s)", re.IGNORECASE)
 _SQL_DEFINITION = re.compile(r"\s*(CREATE|ALTER|DROP)\b", re.IGNORECASE)
 
 
@@ -579,9 +580,10 @@ def _calculates_nothing(tool: Tool, arguments: Mapping[str, Any]) -> bool:
 
 
 def _has_made_up_query(tool: Tool, arguments: Mapping[str, Any], evidence: Evidence) -> bool:
-    """Return whether a call would change rows of a table by a value that stands nowhere."""
+    """Return whether a call would change rows of a table by a value that stands nowhere, or by none: "price = ?"."""
     changes = [value for value in map(str, walk_leaves(arguments)) if SQL_CHANGE.match(value)]
-    return may_write(tool) and not all(map(evidence.known.has, changes))
+    is_open = len(arguments) == 1 and any(map(_SQL_PARAMETER.search, changes))  # which nothing fills in
+    return may_write(tool) and (is_open or not all(map(evidence.known.has, changes)))
 
 
 def _changes_table_unasked(value: object, question: Source) -> bool:

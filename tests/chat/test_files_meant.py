@@ -673,3 +673,23 @@ def test_a_tool_that_is_called_by_another_name_is_asked_for_first(packing: Path)
     take_turn(chat, question)
     assert "move_file" in backend.forced[0] and "read_file" not in backend.forced[0]
     assert toolbox.called == [("move_file", arguments)]
+
+
+def test_what_a_page_is_compared_with_is_looked_up_where_the_question_says() -> None:
+    page = "http://town.example/museum"
+    asked, told = f"is {page} dearer than ours?", "our prices are in the database"
+    fetch, query = call_text("fetch", url=page), call_text("read_query", query="SELECT amount FROM orders")
+    tables, table = call_text("list_tables"), call_text("describe_table", table_name="orders")
+    replies = [fetch, "Theirs is dearer.", "-", tables, "It has orders.", table, "It has amounts.", query]
+    chat, toolbox, backend = open_choosing_town([*replies, *["Closed, 75.5."] * 6], {f"{asked} {told}": "fetch"})
+    backend.preferred = {f"{asked} {told}": "fetch", asked: "fetch"}
+    take_turn(chat, f"{asked} {told}")
+    assert [name for name, _ in toolbox.called] == ["fetch", "list_tables", "describe_table", "read_query"]
+
+
+def test_a_change_of_a_table_whose_values_nobody_fills_in_is_not_made() -> None:
+    question, query = "put the new price in the database pls", "UPDATE orders SET amount = ? WHERE item = ?"
+    replies = [call_text("write_query", query=query), *["Which price?"] * 6]
+    chat, toolbox, _ = open_choosing_town(replies, {question: "write_query"})
+    take_turn(chat, question)
+    assert "write_query" not in dict(toolbox.called)
