@@ -147,6 +147,12 @@ _FOLLOW_UP = re.compile(
     re.IGNORECASE,
 )
 """How a short question goes on with the one before, and what it names in its place."""
+_JOINED = re.compile(
+    r"(?:\w+[,.!]+ )?(?:and|or|und|oder|what about|how about|was ist mit|wie ist es mit)\b"
+    r"(?! (?:thanks|thank|i|we|then)\b)",
+    re.IGNORECASE,
+)
+"""How a message begins that goes on with the one before, with or without a question mark."""
 _IT = re.compile(r"\b(?:it|its|they|them|their)\b|それ|它|他们|她们", re.IGNORECASE)
 """What refers to a thing that the sentence before names."""
 _BACK = re.compile(
@@ -566,6 +572,15 @@ def list_follow_ups(question: str) -> list[str]:
 def is_follow_up(question: str) -> bool:
     """Return whether a question alone says nothing: "and the library?"."""
     return bool(list_follow_ups(question) or _CJK_FOLLOW_UP.search(question))
+
+
+def is_joined(message: str) -> bool:
+    """Return whether a message begins as one that goes on with the one before.
+
+    >>> [*map(is_joined, ("and the elephants", "what about today so far", "I like elephants"))]
+    [True, True, False]
+    """
+    return bool(_JOINED.match(message))
 
 
 def refers_back(question: str) -> bool:

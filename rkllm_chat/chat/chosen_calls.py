@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ..calls.described_calls import asks_again, drop_told, find_takers, list_places
+from ..calls.described_calls import asks, asks_again, drop_told, find_takers, is_joined, list_places
 from ..calls.tool_names import find_tools, shown_name
 from ..core.events import ReplyDiscarded
 from ..core.messages import Tool, ToolCall
@@ -69,7 +69,7 @@ class ChosenCalls:
     async def find_unchosen(self, prepared: list[PreparedCall], emit: Emit) -> ReplyDiscarded | None:
         """Return why the first calls of a turn are discarded: asked, the model would clearly rather reply in words.
 
-        "And the library?" alone asks for nothing that the tools of the turn before do.
+        "And the library?", or "and the elephants", alone asks for nothing that the tools of the turn before do.
 
         Args:
             prepared: The calls.
@@ -77,7 +77,11 @@ class ChosenCalls:
         """
         requests = OpenRequests(self._chat)
         before = requests.find_tools_before() if requests.is_follow_up() else []
-        if not (prepared and self.are_asked_first) or any(run.tool in before for run in prepared):
+        question = find_question(self._chat)
+        read = [run for run in prepared if not may_write(run.tool) and (is_joined(question) or asks(question))]
+        goes_on = any(run.tool in before for run in prepared)
+        goes_on = goes_on or any(self._changes_said(run.tool, run.call, question) for run in read)
+        if goes_on or not (prepared and self.are_asked_first):
             return None
         # it is read before it is changed, and for what is asked about it
         files = FileRules(self._chat).list_named_files()
@@ -85,9 +89,8 @@ class ChosenCalls:
             uses_name(run.call.arguments, [file]) for file in files for run in prepared if find_takers(file, [run.tool])
         ):
             return None
-        if asks_again(find_question(self._chat)) and all(requests.was_called_before(run.tool) for run in prepared):
+        if asks_again(question) and all(requests.was_called_before(run.tool) for run in prepared):
             return None
-        question = find_question(self._chat)
         for run in prepared:
             name = shown_name(run.tool, self._chat.toolbox.tools)
             # "Who's on call this Sunday?" speaks of `vet_on_call`
@@ -334,20 +337,24 @@ class ChosenCalls:
 
     def _goes_on(self, call: ToolCall) -> bool:
         """Return whether a call is that of the turn before but for one value, and the question goes on with it."""
-        return bool(self._find_changed(call))
+        requests, tools = OpenRequests(self._chat), self._find_tools_gone_on_with(call)
+        return any(len(requests.list_changed(tool, call.arguments)) == 1 for tool in tools)
 
     def _goes_on_with(self, call: ToolCall, message: str) -> bool:
         """Return whether a message says the only value in which a call is not that of the turn before: "火曜は?"."""
-        value = call.arguments.get(self._find_changed(call))
+        return any(self._changes_said(tool, call, message) for tool in self._find_tools_gone_on_with(call))
+
+    def _changes_said(self, tool: Tool, call: ToolCall, message: str) -> bool:
+        """Return whether a call is that of the turn before but for one value, which a message says: "and the owls"."""
+        changed = OpenRequests(self._chat).list_changed(tool, call.arguments)
+        value = call.arguments.get(changed[0]) if len(changed) == 1 else None
         is_word = isinstance(value, str | int | float) and not isinstance(value, bool)
         return is_word and Source(message).has(value)
 
-    def _find_changed(self, call: ToolCall) -> str:
-        """Return the only argument in which a call is not that of the turn before, if the question goes on with it."""
+    def _find_tools_gone_on_with(self, call: ToolCall) -> list[Tool]:
+        """Return the tool of a call if the turn before has called it, and the question goes on with it."""
         requests = OpenRequests(self._chat)
-        tools = find_tools(call.name, requests.find_tools_before()) if requests.is_follow_up() else []
-        changed = [requests.list_changed(tool, call.arguments) for tool in tools]
-        return changed[0][0] if changed and len(changed[0]) == 1 else ""
+        return find_tools(call.name, requests.find_tools_before()) if requests.is_follow_up() else []
 
     async def _measure_preference(self, call: str, message: str, emit: Emit) -> float:
         """Return how much rather the model would make a call than reply to a message in words, in logits."""

@@ -221,6 +221,8 @@ class ValueRules(TurnRules):
             changed = evidence.list_changed(tool.server, tool.name, arguments)
             new, declared = [arguments.get(name) for name in changed], [*map(properties_of(tool.schema).get, changed)]
             is_translated = len(new) == 1 and (str(new[0]).isupper() or is_choice(new[0], declared[0]))
+            # "And with the express service?" is of `express`
+            is_translated = is_translated or (new == [True] and evidence.question.has_part(split_name(changed[0])))
             return [] if is_translated or uses_name(arguments, other) else [tool]
         if tool.server and (owning := self._files.find_owning_tools(tool, [leaf for _, leaf in leaves], others)):
             return owning

@@ -897,6 +897,31 @@ def test_a_question_goes_on_with_another_choice_of_the_one_before(
     assert toolbox.called == [("list_ferries", {"way": way})] * is_made
 
 
+@pytest.mark.parametrize(
+    ("message", "is_kept"), [("and in vilnius", True), ("what about vilnius so far", True), ("vilnius is nice", False)]
+)
+def test_a_call_that_goes_on_with_another_value_is_kept_without_a_question_mark(message: str, is_kept: bool) -> None:
+    told = ToolResult("board", "get_clock", {"place": "Oslo"}, "completed", "18:20")
+    history = [Message("user", "What time is it in Oslo?"), Message("assistant", "-"), Message("tool", "18:20", told)]
+    replies = [call_text("get_clock", place="vilnius"), "It is 18:20.", *["-"] * 6]
+    chat, town, _ = open_choosing_town(replies, {}, [*history, *TALKED[1:]])
+    take_turn(chat, message)
+    assert town.called == [("get_clock", {"place": "vilnius"})] * is_kept
+
+
+@pytest.mark.parametrize("message", ["And with the express service?", "und mit express?"])
+def test_what_is_made_true_by_a_question_that_goes_on_is_called(message: str) -> None:
+    told = ToolResult("desk", "get_price", {"item": "suit", "express": False}, "completed", "9.80")
+    history = [Message("user", "Price of a suit?"), Message("assistant", "-"), Message("tool", "9.80", told)]
+    call = {"item": "suit", "express": True}
+    chat, town, _ = open_choosing_town(
+        [call_text("get_price", **call), "9.80", *["-"] * 8], {}, [*history, *TALKED[1:]]
+    )
+    town.TOOLS = {"get_price": ("desk", "item express", "Price of a cleaning"), **Town.TOOLS}
+    take_turn(chat, message)
+    assert town.called == [("get_price", call)]
+
+
 def test_what_is_true_is_not_what_a_question_goes_on_with() -> None:
     told = ToolResult("board", "get_clock", {"place": "Oslo"}, "completed", "18:20")
     history = [Message("user", "What time is it?"), Message("assistant", "-"), Message("tool", "18:20", told)]
