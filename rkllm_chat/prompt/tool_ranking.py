@@ -78,7 +78,8 @@ The kind of a value ("notes.txt" is a file) indicates a tool; its text does not.
 """
 _QUOTE = re.compile(r"""(?<!\w)(["'`])(?!\1).{1,200}?\1(?!\w)|“[^”]{1,200}”|「[^」]{1,200}」|『[^』]{1,200}』""")
 _JOINT = re.compile(
-    rf"\b(?:and|then|also)\b|[;；]|(?<=[。！？])|(?<=[.!?]) |(?<=[!?])(?=[{CJK}])"
+    r"\b(?:and(?! \d+ \w+(?: \w+){0,2} ?(?:[?.!,;]|$))|then|also)\b"  # "2 adults and 3 kids?" is one request
+    rf"|[;；]|(?<=[。！？])|(?<=[.!?]) |(?<=[!?])(?=[{CJK}])"
     "|それから|それと|そして|次に|あと|ついでに|还有(?=[，、：])|(?<=[，、。；！？!?])还有|然后|再|另外|以及|同时|顺便"
 )
 """Separators between the requests of a question."""
@@ -256,6 +257,8 @@ def split_clauses(question: str) -> list[str]:
 
     >>> split_clauses("ok then book it, and when does it start?")
     ['book it,', 'when does it start?']
+    >>> split_clauses("How much is it for 2 adults and 3 kids? And when does it open?")
+    ['How much is it for 2 adults and 3 kids?', 'And when does it open?']
     """
     clauses = [clause.strip() for request in _JOINT.split(question) for clause in _CJK_COMMA.split(request)]
     return [clause for clause in clauses if clause and not _INTERJECTION.fullmatch(clause)] or [*filter(None, clauses)]
