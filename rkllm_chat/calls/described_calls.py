@@ -61,10 +61,12 @@ _NEEDS_LOOK_UP = re.compile(
     re.IGNORECASE,
 )
 _THANKS = re.compile(
-    r"\W*(?:thank(?:s| you)\b|(?:vielen )?dank\w*\b|ありがと|感謝|感谢|谢谢|謝謝)[^.!?。！？\n]*[.!?。！？]*\s*",
+    r"\W*(?:thank(?:s| you)\b|(?:vielen )?dank\w*\b|ありがと|感謝|感谢|谢谢|謝謝)[^.!?。！？\n]*[.!?。！？]*\s*"
+    r"(?:(?:(?:is|if) there|how (?:can|may)|what (?:else|can)|let me|if you|feel free|(?:他に)?何か|(?:请问)?还有|如果)"
+    r"[^.!?。！？\n]*[.!?。！？]*\s*)*",
     re.IGNORECASE,
 )
-"""One sentence of thanks."""
+"""One sentence of thanks, and offers of more help."""
 _NO_INFORMATION = re.compile(
     r"\b(?:don['’]?t|do not) have (?:any |enough |specific |personal )*(?:information|details|knowledge|data)"
     r" (?:about|on|regarding)\b|に関する情報|についての情報|(?:没有|沒有).{0,6}(?:关于|有关).{1,30}(?:信息|資料|资料)",
@@ -406,7 +408,7 @@ def needs_look_up(reply: str) -> bool:
 def thanks_for(reply: str) -> bool:
     """Return whether a reply only thanks, which models do for results.
 
-    >>> thanks_for("Thank you for the list!"), thanks_for("Thank you! It has milk.")
+    >>> thanks_for("Thank you for the list! Is there anything else?"), thanks_for("Thank you! It has milk.")
     (True, False)
     """
     return bool(_THANKS.fullmatch(reply))

@@ -19,6 +19,7 @@ from .file_values import (
     EMPTIES,
     REPLACES,
     drops_lines,
+    edits_nothing,
     fill_folder,
     find_files,
     keep_lines,
@@ -201,8 +202,11 @@ class FileRules(TurnRules):
         question, is_decided = self._evidence.question.text, self._chat.can_ask
         if not is_decided and ADDS.search(question) and drops_lines(arguments, self._evidence):
             return True
-        files = find_files(arguments, self._get_folders(tool), find_working_folder()) if "content" in arguments else ()
-        had = [text.strip() for file in files if (text := read_text(file)).strip()]
+        files = find_files(arguments, self._get_folders(tool), find_working_folder())
+        texts = [text for file in files if (text := read_text(file))]
+        if texts and all(edits_nothing(arguments, text) for text in texts):
+            return True
+        had = [text.strip() for text in texts if text.strip()] if "content" in arguments else []
         written = str(arguments.get("content", "")).strip()
         if not written and had:
             return not (is_decided or EMPTIES.search(question))

@@ -21,6 +21,7 @@ __all__ = [
     "EMPTIES",
     "REPLACES",
     "drops_lines",
+    "edits_nothing",
     "fill_folder",
     "find_files",
     "keep_lines",
@@ -198,6 +199,12 @@ def drops_lines(arguments: Mapping[str, Any], evidence: Evidence) -> bool:
     had = {line.strip() for result in read for line in result.text.splitlines()}
     written = {line.strip() for line in str(arguments["content"]).splitlines()}
     return any(line not in str(arguments["content"]) for line in had) or written <= had
+
+
+def edits_nothing(arguments: Mapping[str, Any], text: str) -> bool:
+    """Return whether a call only replaces texts that a file does not have, blanks aside, or by the same ones."""
+    edits, had = [*_list_edits(arguments)], " ".join(text.split())
+    return bool(edits) and all(old == new or " ".join(old.split()) not in had for old, new in edits)
 
 
 def _list_edits(value: object) -> Iterator[tuple[str, str]]:

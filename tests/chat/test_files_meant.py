@@ -406,8 +406,9 @@ def test_a_file_that_is_only_read_for_a_change_is_changed(packing: Path, questio
     assert [name for name, _ in toolbox.called] == ["read_file", "write_file"]
 
 
-def test_thanks_for_a_result_are_asked_for_again(packing: Path) -> None:
-    thanks, path = "Thank you for providing the packing list.", {"path": "packing.txt"}
+@pytest.mark.parametrize("offer", ["", " Is there anything else I can help you with?"])
+def test_thanks_for_a_result_are_asked_for_again(packing: Path, offer: str) -> None:
+    thanks, path = f"Thank you for providing the packing list.{offer}", {"path": "packing.txt"}
     chat, _ = open_shelf(packing, [call_text("read_file", **path), thanks, "A tent and a stove.", *["-"] * 4])
     assert read(take_turn(chat, "Read the packing list, packing.txt")) == "A tent and a stove."
 
@@ -693,3 +694,14 @@ def test_a_change_of_a_table_whose_values_nobody_fills_in_is_not_made() -> None:
     chat, toolbox, _ = open_choosing_town(replies, {question: "write_query"})
     take_turn(chat, question)
     assert "write_query" not in dict(toolbox.called)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "is_made"), [("tent on Tuesday", "boots", False), ("tent", "tent", False), ("tent", "boots", True)]
+)
+def test_an_edit_that_changes_nothing_is_not_made(packing: Path, old: str, new: str, is_made: bool) -> None:
+    path, edits = {"path": "packing.txt"}, [{"oldText": old, "newText": new}]
+    edit = call_text("edit_file", **path, edits=edits)
+    chat, toolbox = open_mover(packing, [call_text("read_file", **path), edit, *["It failed."] * 8])
+    take_turn(chat, "In packing.txt, change the tent on Tuesday to boots")
+    assert ("edit_file" in dict(toolbox.called)) is is_made
