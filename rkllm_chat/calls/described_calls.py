@@ -448,6 +448,15 @@ def asks_to_remember(question: str) -> bool:
     return bool(_REMEMBER_REQUEST.search(question))
 
 
+def translate_remembering(question: str) -> str:
+    """Return a question with "remember" in the place of what asks for that: "dir" of "merk dir" is no directory.
+
+    >>> translate_remembering("merk dir: der Zug fährt um 7:42")
+    ' remember : der Zug fährt um 7:42'
+    """
+    return _REMEMBER_REQUEST.sub(" remember ", question)
+
+
 def asks(message: str) -> bool:
     """Return whether a message, or a part of one, asks for something."""
     return bool(_ASKS.search(message))
@@ -460,7 +469,8 @@ def is_question(message: str) -> bool:
 
 def tells_only(message: str) -> bool:
     """Return whether a message tells of its author and asks for nothing, such as "My name is Ben"."""
-    return bool(_TELLS.search(message)) and not (asks(message) or asks_for_change(message))
+    asks_for_any = asks(message) or asks_for_change(message) or asks_to_remember(message)
+    return bool(_TELLS.search(message)) and not asks_for_any
 
 
 def asks_again(message: str) -> bool:

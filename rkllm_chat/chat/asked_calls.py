@@ -27,6 +27,7 @@ from ..calls.described_calls import (
     list_places,
     needs_look_up,
     takes_other_paths,
+    translate_remembering,
     works_out,
 )
 from ..calls.schema.resolve import properties_of
@@ -68,7 +69,7 @@ from .value_rules import ValueRules
 _MAKING = ("create", "make", "write")
 """How the name of a tool begins for what a model may as well write into its reply."""
 _REMEMBERING = "remember a fact in the memory"
-"""What somebody wants who asks to keep something in mind."""
+"""What somebody wants who asks to keep something in mind, for words that no tool has."""
 _MAX_LIKELY = 3
 """How many likely tools a model may be made to call that names none."""
 
@@ -145,7 +146,7 @@ def _list_asked_calls(
 
 
 def _find_spelled_tools(chat: Conversation, rejected: Sequence[ToolCall]) -> list[Tool]:
-    """Return the tools that void calls mean by another name: `rename_file` with the parameters of `move_file`."""
+    """Return the tools that void calls mean by another name: a file is renamed by the tool that moves one."""
     tools = chat.toolbox.tools
     unknown = [call for call in rejected if not find_tools(call.name, tools)]
     meant = [find_by_parameters(call.arguments, tools) for call in unknown]
@@ -526,10 +527,9 @@ def _find_changing_tools(chat: Conversation, question: str) -> list[Tool]:
         changing = [*filter(makes_text, changing)] or changing
     if rules.deletes_file():  # what writes or moves is none for it
         changing = [tool for tool in changing if shares_term(tool.name, Source("delete"))]
+    requests = [translate_remembering(question), *([_REMEMBERING] if asks_to_remember(question) else [])]
     index, counts = index_tools(changing), chat.tool_usage.counts
-    ranked = rank_tools(index, question, counts) if changing else []
-    if changing and asks_to_remember(question):  # in whatever words
-        ranked = ranked or rank_tools(index, _REMEMBERING, counts)
+    ranked = next(filter(None, (rank_tools(index, request, counts) for request in requests)), []) if changing else []
     likely = ranked or (changing if files else [])
     likely = likely[:_MAX_LIKELY]
     return likely if _can_ask_for(chat, likely) else []

@@ -233,7 +233,7 @@ class ChosenCalls:
     ) -> PreparedCall | None:
         """Return what runs of a call, with the only name of the question if one that the model prefers lacks it.
 
-        What goes on with the turn before may say a name in other words: "and back?" is of `to_port_alden`.
+        What goes on with the turn before may say a name in other words: "and back?" is of the way "to_town".
         """
         accepted = await calls.offer([call], False, asked.by_question, asked.names, asked.is_described)
         if accepted or calls.was_declined:

@@ -148,10 +148,7 @@ class ReplyRules(TurnRules):
         """
         evidence = self._evidence
         question = evidence.question.original
-        # "It is done." of another change is about this one, too
-        about = {*extract_terms("\n".join([question, *(result.text for result in evidence.results)]))}
-        is_told = bool(evidence.ran_or_refused) and not about.isdisjoint(extract_terms(reply))
-        if not (self._are_strict and self._tools and asks(question)) or is_told:
+        if not (self._are_strict and self._tools and asks(question)):
             return None
         visible = self._chat.visible_messages
         earlier = visible[: find_last_turn(visible)]
@@ -159,7 +156,12 @@ class ReplyRules(TurnRules):
         is_new = question not in [message.text for message in earlier if message.role == "user"]
         is_told = normalize(reply.strip()) in evidence.said.text
         is_repeated = is_new and len(reply.strip()) >= _MIN_REPEATED and reply.strip() in said and not is_told
-        return ReplyDiscarded(reason="echo") if is_repeated else None
+        if not is_repeated or not evidence.ran_or_refused:
+            return ReplyDiscarded(reason="echo") if is_repeated else None
+        # "The tent was added." of another change is about this one, too
+        about = Source("\n".join([question, *(result.text for result in evidence.results)])).original
+        tells_result = not {*extract_terms(about)}.isdisjoint(extract_terms(reply))
+        return None if tells_result else ReplyDiscarded(reason="echo")
 
     def find_unmade(self, reply: str) -> ReplyDiscarded | None:
         """Return why an answer does not stand: it says that a change was made, and no call has made one."""

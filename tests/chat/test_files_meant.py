@@ -205,10 +205,13 @@ def test_a_part_of_a_question_that_a_file_answers_is_not_looked_up() -> None:
 def test_what_is_to_be_remembered_is_looked_up_nowhere(question: str) -> None:
     clock, stored = call_text("get_clock", place="5月2日"), [{"name": question, "observations": [question]}]
     entity = call_text("create_entities", entities=stored)
-    chat, toolbox, backend = open_choosing_town([clock, entity, *["-"] * 5], {question: "get_clock"})
+    chat, _, backend = open_choosing_town([clock, entity, *["-"] * 5], {question: "get_clock"})
+    chat.toolbox = toolbox = Mover({})
     take_turn(chat, question)
     assert "get_clock" not in dict(toolbox.called)
-    assert all("create_entities" in rules and "get_clock" not in rules for rules in backend.forced)
+    others = ("get_clock", "create_directory", "move_file")
+    assert backend.forced and all("create_entities" in rules for rules in backend.forced)
+    assert not any(name in rules for rules in backend.forced for name in others)
 
 
 def test_a_file_is_read_once(packing: Path) -> None:
