@@ -237,7 +237,10 @@ def _list_chosen_calls(
     question = find_question(chat)
     tools = list_choosable_tools(chat, question)
     values = [str(value) for call in rejected or () for value in walk_leaves(call.arguments)]
+    domain = _find_domain_reading_tools(chat, question)
+    is_there = says_where(question, domain)
     if ReplyRules(chat).tells_what_was_said(reply if rejected is None else "", values):
+        yield from [AskedCall(domain)] if is_there else []
         return
     requests = OpenRequests(chat)
     shown = [tool for call in described for tool in find_tools(call.name, tools)]
@@ -260,8 +263,8 @@ def _list_chosen_calls(
         yield AskedCall(tools, is_chosen=True, is_meant=True, is_likely=True)
     yield from _list_calls_for_lack(chat, reply, rejected)
     # "What does the memory say of Ben?" is not of the machine's
-    if domain := _find_domain_reading_tools(chat, question):
-        yield AskedCall(domain, is_chosen=not says_where(question, domain))
+    if domain:
+        yield AskedCall(domain, is_chosen=not is_there)
 
 
 def _list_calls_going_on(chat: Conversation, question: str) -> Iterator[AskedCall]:

@@ -76,7 +76,7 @@ _ORDER = re.compile(
 says", and not "Rules of the house", "What a guest pays", "Slots still free"."""
 
 _PLACE = re.compile(
-    r"\b(?:aus|from|im|in)\s+(?:(?:dem|den|der|die|my|our|the)\s+)?(\w{4,})"
+    r"\b(?:im|(?:aus|from|in)\s+(?:de[mnr]|die|(?:dein|mein)e[mnr]|my|our|the|your))\s+((?:\w+\s)?\w{4,})"
     r"|([ァ-ヶー]{3,})(?:で|に|から)|([\u4e00-\u9fff]{2,4})[里中内]",
     re.IGNORECASE,
 )

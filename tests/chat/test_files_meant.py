@@ -649,6 +649,7 @@ def test_a_list_of_resources_that_a_reply_describes_is_no_answer() -> None:
     [
         ("a customer wants a pump, any left? products are in the database", True),
         ("ポンプの在庫は？データベースで調べて", True),
+        ("how many pumps have we got left in the shop database", True),
         ("any pumps left for a customer of the database team?", False),
     ],
 )
@@ -708,3 +709,10 @@ def test_an_edit_that_changes_nothing_is_not_made(packing: Path, old: str, new: 
     chat, toolbox = open_mover(packing, [call_text("read_file", **path), edit, *["It failed."] * 8])
     take_turn(chat, "In packing.txt, change the tent on Tuesday to boots")
     assert ("edit_file" in dict(toolbox.called)) is is_made
+
+
+def test_what_the_user_told_before_is_looked_up_in_the_memory_that_is_named() -> None:
+    question = "which days does Tom work from home? i told you once, look in your memory"
+    chat, toolbox, _ = open_choosing_town(["I do not know.", call_text("read_graph"), "Brown.", *["-"] * 8], {})
+    take_turn(chat, question)
+    assert toolbox.called[:1] == [("read_graph", {})]
