@@ -98,7 +98,7 @@ _GERMAN_CHANGES = (
     "bestell|buch|entfern|ergänz|erinner|erstell|füg|lösch|merk|notier|reservier|schick|schreib|send|setz"
     "|speicher|stell|stornier|trag|verschieb|änder"
 )
-_BEFORE_REQUEST = r"(?:^|[.,;:!?\n]\s*|\b(?:please|and|then|also|to|you|me)\s+|\.\w{1,5}\s+)"
+_BEFORE_REQUEST = r"(?:^|[.,;:!?\n]\s*|\b(?:please|pls|plz|and|then|also|to|you|me)\s+|\.\w{1,5}\s+)"
 """What stands before the verb of a request."""
 _SUM = r"\s*\d|\s+up\b|\s+\w+(?:\s+two)?\s+(?:amounts|numbers|prices|up|together)\b(?!\s+to\b)"
 """What comes behind "add" where it asks for a sum."""
@@ -116,7 +116,7 @@ _CHANGE_REQUEST = re.compile(
 )
 """A question that asks for a change."""
 _REMEMBER_REQUEST = re.compile(
-    r"(?:^|[.,;:!?\n]\s*|\b(?:please|and|then|also|to|you)\s+)(?:remember|memori[sz]e|note)\b"
+    r"(?:^|[.,;:!?\n]\s*|\b(?:please|pls|plz|and|then|also|to|you)\s+)(?:remember|memori[sz]e|note)\b"
     r"|\bkeep (?:(?:it|that|this) )?in mind\b|\bdo(?:n['’]?t| not) forget (?!to\b)"
     r"|\bmerke? dir\b|\bvergiss nicht\b|忘れない(?:で|ように)|(?:别|不要)忘"
     r"|覚え(?:て(?:おいて|ください|下さい|[。、]|$)|といて)|メモ(?:して|っといて)"
@@ -170,7 +170,7 @@ _QUESTION = re.compile(
 )
 """What a question has, in its form or at its end."""
 _REQUEST = re.compile(
-    r"\b(?:please|(?:can|could|would|will) (?:you|we)|want|need|like)\b"
+    r"\b(?:please|pls|plz|(?:can|could|would|will) (?:you|u|we)|want|need|like)\b"
     r"|ください|下さい|くれ|もら[いえ]|いただけ|お願い|ほしい|欲しい|[请請帮幫想]|能不能|可以|要",
     re.IGNORECASE,
 )

@@ -395,6 +395,7 @@ def test_the_file_that_a_question_has_in_words_is_read_if_the_model_prefers_it(
         ("put honey on the shoping list pls", "Thank you for providing the updated shopping list."),
         ("what? honey is not in the file. please write it in", "No, honey is not in the file."),
         ("Pack honey auf die Liste in shopping.txt", "Die Liste hat Milch."),
+        ("i need honey, pls put it at the end of shopping.txt", "It has been added to the end of the file."),
         ("shopping.txtにhoneyを足しといて", "honeyを足しました。"),
         ("把honey加到shopping.txt里", "已经把honey加到文件里了。"),
     ],
