@@ -61,9 +61,9 @@ _NEEDS_LOOK_UP = re.compile(
     re.IGNORECASE,
 )
 _THANKS = re.compile(
-    r"\W*(?:thank(?:s| you)\b|(?:vielen )?dank\w*\b|ありがと|感謝|感谢|谢谢|謝謝)[^.!?。！？\n]*[.!?。！？]*\s*"
+    r"\W*(?:thank(?:s| you)\b|(?:vielen )?dank\w*\b|ありがと|感謝|感谢|谢谢|謝謝)[^.!?。！？\n]*(?:[.!?。！？]+\s*|\Z)"
     r"(?:(?:(?:is|if) there|how (?:can|may)|what (?:else|can)|let me|if you|feel free|(?:他に)?何か|(?:请问)?还有|如果)"
-    r"[^.!?。！？\n]*[.!?。！？]*\s*)*",
+    r"[^.!?。！？\n]*(?:[.!?。！？]+\s*|\Z))*",  # each ends in a mark, so that a reply that loops is read once
     re.IGNORECASE,
 )
 """One sentence of thanks, and offers of more help."""

@@ -284,8 +284,8 @@ class OpenRequests(TurnRules):
             return _list_overview_tools(own, called) if is_meant else []
         query = failed.tool if failed else next((tool.name for tool in own if takes_query(tool)), "")
         has_tables = all("table" in name for name in called)
-        asks = _QUANTITY.search(evidence.question.text) or says_where(evidence.question.original, own)
-        asks_for_rows = evidence.left_over or (has_tables and asks)
+        is_of_tables = _QUANTITY.search(evidence.question.text) or says_where(evidence.question.original, own)
+        asks_for_rows = evidence.left_over or (has_tables and is_of_tables)
         if not failed and (not query or query in called or not asks_for_rows):
             return []
         is_told_more = called[-1] != query and called.count(query) < _MAX_QUERIES
