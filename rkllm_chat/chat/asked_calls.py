@@ -237,10 +237,8 @@ def _list_chosen_calls(
     question = find_question(chat)
     tools = list_choosable_tools(chat, question)
     values = [str(value) for call in rejected or () for value in walk_leaves(call.arguments)]
-    domain = _find_domain_reading_tools(chat, question)
-    is_there = says_where(question, domain)
     if ReplyRules(chat).tells_what_was_said(reply if rejected is None else "", values):
-        yield from [AskedCall(domain)] if is_there else []
+        yield from _list_domain_calls(chat, is_only_named=True)
         return
     requests = OpenRequests(chat)
     shown = [tool for call in described for tool in find_tools(call.name, tools)]
@@ -262,9 +260,23 @@ def _list_chosen_calls(
     if not parts:
         yield AskedCall(tools, is_chosen=True, is_meant=True, is_likely=True)
     yield from _list_calls_for_lack(chat, reply, rejected)
-    # "What does the memory say of Ben?" is not of the machine's
-    if domain:
-        yield AskedCall(domain, is_chosen=not is_there)
+    yield from _list_domain_calls(chat, is_only_named=False)
+
+
+def _list_domain_calls(chat: Conversation, *, is_only_named: bool) -> Iterator[AskedCall]:
+    """Return the call of the server that a question is about, made whatever the model prefers if the question names it.
+
+    "What does the memory say of Ben?" is not of the machine's. "Is theirs dearer? Our prices are in the database."
+
+    Args:
+        chat: The conversation.
+        is_only_named: Only a server that the question names as the place where it is.
+    """
+    question, made = find_question(chat), list_called(chat)
+    domain = [tool for tool in _find_domain_reading_tools(chat, question) if (tool.server, tool.name) not in made]
+    is_named = says_where(question, domain)
+    if domain and (is_named or not is_only_named):
+        yield AskedCall(domain, is_chosen=not is_named)
 
 
 def _list_calls_going_on(chat: Conversation, question: str) -> Iterator[AskedCall]:
@@ -324,11 +336,7 @@ def _list_chosen_calls_behind(chat: Conversation) -> Iterator[AskedCall]:
         # in the conversation, a model may repeat the first call
         for request in (*requests.list_named_parts(), ""):
             yield AskedCall(joined, request, by_question=True, is_joined=True)
-    # "Is theirs dearer than ours? Our prices are in the database."
-    question, made = find_question(chat), list_called(chat)
-    domain = [tool for tool in _find_domain_reading_tools(chat, question) if (tool.server, tool.name) not in made]
-    if domain and says_where(question, domain):
-        yield AskedCall(domain)
+    yield from _list_domain_calls(chat, is_only_named=True)
 
 
 def _list_compared_calls(chat: Conversation, rejected: Sequence[ToolCall] | None) -> Iterator[AskedCall]:

@@ -148,7 +148,7 @@ class FileRules(TurnRules):
         Asked for "my flight, it is in the trip folder", a model lists "trip/folder".
         """
         roots = (*self._get_folders(tool), find_working_folder())
-        paths = [value for name, value in arguments.items() if is_path_name(name) and isinstance(value, str)]
+        paths = _list_paths(arguments)
         is_there = any(os.path.exists(os.path.join(root, path)) for path in paths for root in roots)  # noqa: PTH110, PTH118
         if may_write(tool) or is_there or not paths or self._fill_file(tool, arguments) != arguments:
             return []
@@ -241,7 +241,7 @@ class FileRules(TurnRules):
         """
         if not (may_write(tool) and takes_other_paths(tool, "a.txt")):
             return False
-        paths = [value for name, value in arguments.items() if is_path_name(name) and isinstance(value, str)]
+        paths = _list_paths(arguments)
         roots = (*self._get_folders(tool), find_working_folder())
         question = self._evidence.question
         is_spoken_of = shares_term("folder directory", question)
@@ -256,7 +256,7 @@ class FileRules(TurnRules):
         "Tell me a story about a fox." read fuchs.txt, and the error was the answer.
         """
         folders = self._get_folders(tool)
-        paths = [value for name, value in arguments.items() if is_path_name(name) and isinstance(value, str)]
+        paths = _list_paths(arguments)
         if not folders:
             return ""
         known, working = self._evidence.known.text, find_working_folder()
@@ -306,3 +306,8 @@ class FileRules(TurnRules):
 
     def _get_folders(self, tool: Tool) -> Sequence[str]:
         return self._chat.get_folders().get(tool.server, ())
+
+
+def _list_paths(arguments: Mapping[str, Any]) -> list[str]:
+    """Return the values of the arguments that take a path."""
+    return [value for name, value in arguments.items() if is_path_name(name) and isinstance(value, str)]

@@ -159,8 +159,9 @@ class ReplyRules(TurnRules):
         if not is_repeated or not evidence.ran_or_refused:
             return ReplyDiscarded(reason="echo") if is_repeated else None
         # "The tent was added." of another change is about this one, too
-        about = Source("\n".join([question, *(result.text for result in evidence.results)])).original
-        tells_result = not {*extract_terms(about)}.isdisjoint(extract_terms(reply))
+        found = Source("\n".join(result.text for result in evidence.results))
+        about = {*extract_terms(question), *extract_terms(found.original)}
+        tells_result = not about.isdisjoint(extract_terms(reply))
         return None if tells_result else ReplyDiscarded(reason="echo")
 
     def find_unmade(self, reply: str) -> ReplyDiscarded | None:

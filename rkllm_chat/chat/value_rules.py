@@ -195,7 +195,7 @@ class ValueRules(TurnRules):
         return self._are_strict and self.apply_to(tool) and self._files.overwrites(tool, arguments)
 
     def _find_missing(self, tool: Tool, arguments: Mapping[str, Any]) -> str:
-        """Return what a look-up is of that is not there: a file nobody named, or a calculation without a number."""
+        """Return what a look-up cannot find: a file nobody named, or a sum without a number; "" for nothing."""
         if not self._are_strict or may_write(tool):
             return ""
         if _calculates_nothing(tool, arguments):
@@ -575,7 +575,7 @@ def _may_be_chosen(arguments: Mapping[str, Any], evidence: Evidence) -> bool:
 
 
 def _calculates_nothing(tool: Tool, arguments: Mapping[str, Any]) -> bool:
-    """Return whether a call calculates without a number: "SUM(food)" of a file that nobody gives it."""
+    """Return whether an expression to calculate has no number: the tool cannot read the file of "SUM(food)"."""
     expression = arguments.get("expression")
     is_without = isinstance(expression, str) and not any(map(str.isdigit, expression))
     return is_without and shares_term("calculate", Source(split_name(tool.name)))

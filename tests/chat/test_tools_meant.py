@@ -839,7 +839,7 @@ def test_what_the_user_said_before_is_not_looked_up() -> None:
     ("said", "replies", "answer"),
     [
         ("你还记得我喜欢吃什么吗？", ["你喜欢吃面。"], "你喜欢吃面。"),
-        ("你还记得我喜欢吃什么吗？", [], "你好，小玲！很高兴认识你。"),  # it stands if no prompt yields another
+        ("你还记得我喜欢吃什么吗？", [], "你好，小玲！很高兴认识你。"),  # kept where no prompt brings another one
         ("谢谢你！", ["你喜欢吃面。"], "你好，小玲！很高兴认识你。"),
     ],
 )
